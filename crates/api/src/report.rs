@@ -51,9 +51,10 @@ pub fn report(input: &Input, options: &ReportOptions) -> Result<RunReport, Error
             &observed.reads,
             &observed.writes,
             (options.run.from_s, options.run.until_s),
+            run.source.zero(),
         );
         if options.run.period.method == Method::Dft {
-            plots.extend(pictures_of_dft(analysis, options.run.period.dft.tolerance));
+            plots.extend(pictures_of_dft(analysis, options.run.period.dft.tolerance, run.source.zero()));
         }
         plots
     });

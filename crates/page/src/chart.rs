@@ -199,10 +199,12 @@ impl Plot {
 pub fn draw_x_ticks(svg: &mut String, axis: &Axis, ticks: &[Tick], bottom: f64) {
     for Tick { value, label } in ticks {
         let at = axis.at(*value, LEFT, RIGHT);
+        // A long one at the end of the axis would be cut off.
+        let centre = at.min(WIDTH - 3.6 * label.chars().count() as f64);
         let _ = writeln!(
             svg,
             "<line class=\"tick\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom}\" y2=\"{}\"/>\
-             <text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{label}</text>",
+             <text x=\"{centre:.1}\" y=\"{}\" text-anchor=\"middle\">{label}</text>",
             bottom + 5.0,
             bottom + 18.0
         );
@@ -276,6 +278,11 @@ impl Axis {
             axis.label = format!("{label} after {} s ({unit})", axis.origin);
         }
         axis
+    }
+
+    /// The same with another zero, and another name that says so.
+    pub fn counted_from(self, origin: f64, label: &str) -> Self {
+        Self { label: format!("{label} ({})", self.unit), origin, ..self }
     }
 
     /// Bandwidth from 0 to a little above `highest`.
@@ -573,7 +580,7 @@ impl Series {
             x: Xs::Even { start, step: step * per_column as f64 },
             mid: columns().map(|part| part.iter().sum::<f64>() / part.len() as f64).collect(),
             lo: columns().map(|part| part.iter().copied().fold(f64::INFINITY, f64::min)).collect(),
-            hi: columns().map(highest).collect(),
+            hi: columns().map(|part| part.iter().copied().fold(f64::NEG_INFINITY, f64::max)).collect(),
         }
     }
 
@@ -790,6 +797,24 @@ mod tests {
         assert_eq!(places(vec![1744611915.125, 1744611968.25]), "{\"at\":[1744611915.125,1744611968.25]}");
         assert_eq!(places(vec![1744611915.125]), "{\"at\":[1744611915.125]}");
         assert_eq!(places(vec![0.0, 1.0 / 3.0, 100.0]), "{\"at\":[0.0,0.33333,100.0]}");
+    }
+
+    #[test]
+    fn the_last_tick_of_an_axis_is_not_cut_off() {
+        let axis = Axis::time("time", 0.0, 1400.0);
+        let mut svg = String::new();
+        draw_x_ticks(&mut svg, &axis, &axis.ticks(8), BOTTOM);
+        let last = svg.lines().last().unwrap().rsplit("<text x=\"").next().unwrap();
+        let centre: f64 = last.split('"').next().unwrap().parse().unwrap();
+        assert!(last.ends_with(">1400</text>") && centre + 14.0 <= WIDTH && centre + 20.0 > WIDTH, "{last}");
+    }
+
+    #[test]
+    fn many_values_below_zero_are_drawn_where_they_are() {
+        let values: Vec<f64> = (0..10 * EMBEDDED).map(|i| -1.0 - (i % 2) as f64).collect();
+        let series = Series::even("", Look::Line, 0.0, 1.0, &values);
+        assert!(series.mid.len() <= EMBEDDED && series.mid.len() == series.hi.len());
+        assert!(series.lo.iter().all(|&lo| lo == -2.0) && series.hi.iter().all(|&hi| hi == -1.0));
     }
 
     #[test]

@@ -154,9 +154,9 @@ const charts = (() => {
 
   const drawTimeTicks = (axes, x, size) => {
     for (const [value, label] of ticks(x, Math.max(2, Math.floor((size.right - size.left) / 90)))) {
-      const at = position(x, value, size.left, size.right);
+      const at = position(x, value, size.left, size.right), half = 3.6 * label.length;
       axes.append(element("line", { class: "tick", x1: at, x2: at, y1: size.bottom, y2: size.bottom + 5 }),
-        element("text", { x: at, y: size.bottom + 18, "text-anchor": "middle" }, label));
+        element("text", { x: Math.min(at, size.width - half), y: size.bottom + 18, "text-anchor": "middle" }, label));
     }
     axes.append(element("line", { class: "base", x1: size.left, x2: size.right, y1: size.bottom, y2: size.bottom }),
       element("text", { class: "name", x: (size.left + size.right) / 2, y: size.bottom + 37, "text-anchor": "middle" }, x.label));

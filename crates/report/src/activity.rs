@@ -5,6 +5,7 @@ use iotide_trace::{AccessSizes, ActivitySums, FileSums, Layer, LayerTimes, Op, O
 use serde::Serialize;
 
 use crate::Source;
+use crate::zero::Zero;
 
 /// What a run did, in sums.
 #[derive(Clone, Debug, Serialize)]
@@ -46,6 +47,9 @@ pub struct HeatMap {
     pub ranks_per_row: u32,
     /// The rows; ranks that moved nothing have no numbers, if they have a row.
     pub rows: Vec<HeatRow>,
+    /// What its times are counted from on a page.
+    #[serde(skip)]
+    pub(crate) zero: Zero,
 }
 
 /// Bytes over time of one rank or a few.
@@ -162,7 +166,7 @@ impl Activity {
         Self {
             n_ranks,
             run_time_s,
-            heat_map: heat_map(sums, source.job.nprocs),
+            heat_map: heat_map(sums, source.job.nprocs, source.zero()),
             files: named.iter().map(|file| File::new(&file.path, &file.sums)).collect(),
             n_more_files: (more.len() + sums.n_other_files) as u64,
             bytes_of_more_files: more.iter().map(|file| file.sums.bytes()).sum::<f64>()
@@ -294,7 +298,7 @@ fn layer_times(sums: &ActivitySums) -> Vec<LayerTimes> {
 }
 
 /// The rows that moved data, and between them those that did not, as long as that is no fence of blanks.
-fn heat_map(sums: &ActivitySums, n_procs: Option<u64>) -> Option<HeatMap> {
+fn heat_map(sums: &ActivitySums, n_procs: Option<u64>, zero: Zero) -> Option<HeatMap> {
     let heat = &sums.heat;
     let (last, per_row) = (heat.rows.last()?.last, i64::from(heat.ranks_per_row));
     let mut rows: Vec<HeatRow> = (heat.rows.iter())
@@ -327,7 +331,7 @@ fn heat_map(sums: &ActivitySums, n_procs: Option<u64>) -> Option<HeatMap> {
         row.last_rank = row.last_rank.min(n_procs - 1);
     }
     let &iotide_trace::HeatMap { start_s, bin_s, n_bins, ranks_per_row, .. } = heat;
-    Some(HeatMap { start_s, bin_s, n_bins, ranks_per_row, rows })
+    Some(HeatMap { start_s, bin_s, n_bins, ranks_per_row, rows, zero })
 }
 
 fn size_rows(reads: &AccessSizes, writes: &AccessSizes) -> Vec<SizeRow> {

@@ -183,7 +183,7 @@ impl<'a> Field<'a> {
 
     fn x(&self) -> Axis {
         let HeatMap { start_s, bin_s, n_bins, .. } = *self.heat;
-        Axis::time("time", start_s, start_s + bin_s * n_bins as f64)
+        self.heat.zero.axis(start_s, start_s + bin_s * n_bins as f64)
     }
 
     fn draw(&self, style: &str, id: &str, with_legend: bool) -> String {

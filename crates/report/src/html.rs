@@ -209,7 +209,7 @@ fn rhythms(run: &Run) -> Option<Section> {
             text::count(n_pauses),
             text::count(rhythm.n_phases as u64),
             text::bytes(rhythm.bytes),
-            format!("{} to {}", text::moment(rhythm.start_s), text::moment(rhythm.end_s)),
+            run.source.zero().span(rhythm.start_s, rhythm.end_s),
             text::percent(rhythm.confidence),
         ]
     });
@@ -255,7 +255,7 @@ fn phases(run: &Run) -> Option<Section> {
         let rate = if length_s > 0.0 { text::bandwidth(phase.bytes / length_s) } else { "–".into() };
         [
             (i + 1).to_string(),
-            text::moment(phase.start_s),
+            run.source.zero().moment(phase.start_s),
             text::seconds(length_s),
             text::bytes(phase.bytes),
             rate,
@@ -280,7 +280,7 @@ fn source(run: &Run) -> Section {
     rows.push(("read", text::bytes(source.bytes_read)));
     rows.push(("written", text::bytes(source.bytes_written)));
     if let (Some(start_s), Some(end_s)) = (source.start_s, source.end_s) {
-        rows.push(("time", format!("{} to {}", text::moment(start_s), text::moment(end_s))));
+        rows.push(("time", source.zero().dated_span(start_s, end_s)));
     }
     rows.extend(source.resolution_s.map(|s| ("times rounded to", text::seconds(s))));
     Section { id: "source", title: "Source".into(), body: facts(rows), narrow: true }
@@ -290,7 +290,7 @@ fn settings(run: &Run) -> Section {
     let settings = &run.settings;
     let mut rows = vec![("method", settings.method.to_owned()), ("direction", settings.mode.to_owned())];
     if let Some([start_s, end_s]) = settings.window_s {
-        rows.push(("window", format!("{} to {}", text::moment(start_s), text::moment(end_s))));
+        rows.push(("window", run.source.zero().span(start_s, end_s)));
     }
     if let Some(rate_hz) = settings.sample_rate_hz {
         let samples = settings.n_samples.map(|n| format!(", {}", text::counted(n as u64, "sample")));

@@ -95,6 +95,7 @@ pub use crate::{
         TemplatesReport,
     },
     timeline::Timeline,
+    zero::Zero,
 };
 
 mod activity;
@@ -150,6 +151,7 @@ mod system;
 mod templates;
 mod timeline;
 pub mod web;
+mod zero;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.
 pub const SCHEMA: &str = "iotide/1";

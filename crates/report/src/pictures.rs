@@ -10,6 +10,7 @@ use iotide_page::palette::N_COLOURS;
 use iotide_page::{Plot, text};
 use iotide_trace::{Direction, SampledSignal, StepSignal};
 
+use crate::zero::Zero;
 pub use dft::pictures_of_dft;
 
 mod beat;
@@ -18,7 +19,7 @@ mod flows;
 
 /// Returns the pictures of one run, in the order they are read; its bandwidth is that of the bytes that were analysed.
 pub fn pictures(run: &RunAnalysis) -> Vec<Plot> {
-    pictures_of(run, None)
+    pictures_of(run, None, Zero::of(Some(run.signal.start_s), None))
 }
 
 /// The same with reads and writes together, all of them between these moments: what was analysed may be a part, or one direction only.
@@ -27,12 +28,14 @@ pub fn pictures_of_both(
     reads: &StepSignal,
     writes: &StepSignal,
     between_s: (Option<f64>, Option<f64>),
+    zero: Zero,
 ) -> Vec<Plot> {
     let spans = || [reads, writes].into_iter().filter_map(StepSignal::span);
     let (first_s, last_s) = (run.signal.start_s, run.signal.end_s());
     let from_s = between_s.0.unwrap_or_else(|| spans().map(|it| it.start.as_secs()).fold(first_s, f64::min));
     let until_s = between_s.1.unwrap_or_else(|| spans().map(|it| it.end.as_secs()).fold(last_s, f64::max));
-    pictures_of(run, Some(Both { reads, writes, from_s: from_s.min(first_s), until_s: until_s.max(last_s) }))
+    let both = Both { reads, writes, from_s: from_s.min(first_s), until_s: until_s.max(last_s) };
+    pictures_of(run, Some(both), zero)
 }
 
 /// Reads and writes, and the part of them that is shown.
@@ -44,16 +47,16 @@ struct Both<'a> {
     until_s: f64,
 }
 
-fn pictures_of(run: &RunAnalysis, both: Option<Both<'_>>) -> Vec<Plot> {
-    let mut plots = vec![bandwidth_plot(run, both)];
-    plots.extend(beat::plot(run));
+fn pictures_of(run: &RunAnalysis, both: Option<Both<'_>>, zero: Zero) -> Vec<Plot> {
+    let mut plots = vec![bandwidth_plot(run, both, zero)];
+    plots.extend(beat::plot(run, zero));
     plots.extend(fold_plot(run));
     plots.extend(spectrum_plot(run));
     plots.extend(autocorrelation_plot(run));
     plots
 }
 
-fn bandwidth_plot(run: &RunAnalysis, both: Option<Both<'_>>) -> Plot {
+fn bandwidth_plot(run: &RunAnalysis, both: Option<Both<'_>>, zero: Zero) -> Plot {
     let SampledSignal { start_s, rate_hz, ref values, .. } = run.signal;
     let (estimate, end_s) = (&run.estimate, run.signal.end_s());
     let (mut bands, keys, marks) = rhythm_bands(run);
@@ -79,7 +82,7 @@ fn bandwidth_plot(run: &RunAnalysis, both: Option<Both<'_>>) -> Plot {
                 lane: 0,
             });
             until_s = until_s.max(next_s + length_s * 1.3);
-            let _ = write!(caption, " Hatched: the next one is expected at {}.", text::moment(next_s));
+            let _ = write!(caption, " Hatched: the next one is expected at {}.", zero.moment(next_s));
         }
     }
     let mut series: Vec<Series> =
@@ -104,7 +107,7 @@ fn bandwidth_plot(run: &RunAnalysis, both: Option<Both<'_>>) -> Plot {
         name: "bandwidth",
         title: "Bandwidth over time",
         caption,
-        x: Axis::time("time", from_s, until_s),
+        x: zero.axis(from_s, until_s),
         y: Axis::bandwidth("bandwidth", top),
         bands,
         series,
@@ -159,15 +162,25 @@ fn fold_plot(run: &RunAnalysis) -> Option<Plot> {
     let period_s = run.estimate.period_s?;
     let signal = &run.signal;
     let per_period = period_s * signal.rate_hz;
-    let n_periods = signal.duration_s / period_s;
+    // A rhythm that begins late or is followed by another is not that of the rest.
+    let main = run.estimate.rhythms.first().map_or(&[][..], |rhythm| &rhythm.phases);
+    let (from_s, until_s) = match main {
+        [first, .., last] => (first.start_s - 0.1 * period_s, last.start_s + 0.9 * period_s),
+        _ => (signal.start_s, signal.end_s()),
+    };
+    let n_periods = (until_s.min(signal.end_s()) - from_s.max(signal.start_s)) / period_s;
     let n_bins = (per_period as usize).clamp(1, 200);
     if n_periods < 2.0 || per_period < 4.0 {
         return None;
     }
     // Begin a tenth of a period before a phase, so that no phase is cut in two.
-    let anchor_s = run.estimate.phases.first().map_or(signal.start_s, |phase| phase.start_s) - 0.1 * period_s;
+    let first = main.first().or(run.estimate.phases.first());
+    let anchor_s = first.map_or(signal.start_s, |phase| phase.start_s) - 0.1 * period_s;
     let mut bins = vec![Vec::new(); n_bins];
     for (i, &value) in signal.values[..signal.n_whole()].iter().enumerate() {
+        if !(from_s..until_s).contains(&signal.time_s(i)) {
+            continue;
+        }
         let share = ((signal.time_s(i) - anchor_s) / period_s).rem_euclid(1.0);
         bins[((share * n_bins as f64) as usize).min(n_bins - 1)].push(value);
     }
@@ -299,15 +312,21 @@ fn autocorrelation_plot(run: &RunAnalysis) -> Option<Plot> {
         marks.push(Mark { at: period_s, label: text::seconds(period_s), strong });
     }
     let lowest = rho.iter().copied().fold(0.0, f64::min);
-    let caption = if dots.is_empty() {
-        "How much the signal resembles itself some time later. A rhythm would show as even peaks."
-    } else {
-        "How much the signal resembles itself some time later. Dots: the peaks at multiples of the period."
+    let dotted = match (run.estimate.period_s, period_s) {
+        _ if dots.is_empty() => "A rhythm would show as even peaks.".to_owned(),
+        (None, Some(period_s)) => {
+            format!(
+                "Dots: the peaks at multiples of {}, which was considered, and not believed.",
+                text::seconds(period_s)
+            )
+        }
+        _ => "Dots: the peaks at multiples of the period.".to_owned(),
     };
+    let caption = format!("How much the signal resembles itself some time later. {dotted}");
     Some(Plot {
         name: "autocorrelation",
         title: "Autocorrelation",
-        caption: caption.to_owned(),
+        caption,
         x: Axis::time("shifted by", 0.0, longest_s),
         y: Axis::linear("autocorrelation", (lowest * 5.0).floor() / 5.0, 1.0, 1.0, ""),
         bands: Vec::new(),
@@ -388,8 +407,24 @@ mod tests {
     #[test]
     fn clocks_since_1970_have_room_for_their_ticks() {
         let plots = pictures(&since_1970());
-        assert_eq!(named(&plots, "bandwidth").x.label, "time after 1700000000 s (s)");
+        assert_eq!(named(&plots, "bandwidth").x.label, "time after 2023-11-14 22:13:20 UTC (s)");
         assert_eq!(named(&plots, "bandwidth").x.ticks(4)[1].label, "10");
+    }
+
+    #[test]
+    fn periods_are_laid_over_each_other_only_where_their_rhythm_holds() {
+        let (mut run, _) = periodic();
+        let period_s = run.estimate.period_s.unwrap();
+        let whole = named(&pictures(&run), "period").numbers();
+        // Before the third phase another rhythm held: what was moved then is not of this one.
+        run.estimate.rhythms[0].phases.drain(..2);
+        let until_s = run.estimate.rhythms[0].phases[0].start_s - 0.2 * period_s;
+        let rate_hz = run.signal.rate_hz;
+        let n = ((until_s - run.signal.start_s) * rate_hz) as usize;
+        run.signal.values[..n].fill(1e15);
+        let part = named(&pictures(&run), "period").numbers();
+        assert!(part.rows.iter().flatten().all(|&value| value < 1e14), "{part:?}");
+        assert_eq!(part.rows.len(), whole.rows.len());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use iotide_page::text;
 use serde::Serialize;
 
 use crate::run::whole_bytes;
+use crate::zero::Zero;
 
 /// One of several rhythms that hold, at once or one after the other.
 #[derive(Clone, Debug, Serialize)]
@@ -99,7 +100,7 @@ impl Rhythm {
     }
 
     /// All there is to say of it, in one line.
-    pub(crate) fn in_words(&self) -> String {
+    pub(crate) fn in_words(&self, zero: Zero) -> String {
         let mut parts = Vec::new();
         // What is missed is counted; the mean distance is of use where a beat is kept loosely.
         if (self.mean_distance_s / self.period_s - 1.0).abs() > 0.01 {
@@ -110,7 +111,7 @@ impl Rhythm {
             parts.push(format!("spread {}", text::percent(self.spread)));
             parts.extend(self.interruptions());
             parts.push(format!("{} of about {each}", text::counted(self.n_phases as u64, "phase")));
-            parts.push(format!("{} to {}", text::moment(self.start_s), text::moment(self.end_s)));
+            parts.push(zero.span(self.start_s, self.end_s));
         }
         parts.push(format!("confidence {}", text::percent(self.confidence)));
         format!("every {}: {}", text::seconds(self.period_s), parts.join(", "))
@@ -161,8 +162,8 @@ impl<'a> Named<'a> {
     }
 
     /// "period 60 s", "period 10 s until 305 s, then 25 s", "periods 105 s and 12 s".
-    pub(crate) fn periods(&self, window_s: Option<[f64; 2]>) -> String {
-        let chain = self.chain_in_words(window_s);
+    pub(crate) fn periods(&self, window_s: Option<[f64; 2]>, zero: Zero) -> String {
+        let chain = self.chain_in_words(window_s, zero);
         let mut beside: Vec<String> = self.beside.iter().map(|rhythm| with_interruptions(rhythm)).collect();
         if self.n_more > 0 {
             beside.push(format!("{} more", self.n_more));
@@ -193,7 +194,7 @@ impl<'a> Named<'a> {
         Some(listed(&all.iter().enumerate().map(of).collect::<Vec<_>>()))
     }
 
-    fn chain_in_words(&self, window_s: Option<[f64; 2]>) -> String {
+    fn chain_in_words(&self, window_s: Option<[f64; 2]>, zero: Zero) -> String {
         let n = self.chain.len();
         let mut words = String::new();
         for (i, rhythm) in self.chain.iter().enumerate() {
@@ -205,10 +206,10 @@ impl<'a> Named<'a> {
                 // Beats are due before and after: so many of them without a phase are worth a word.
                 let away_s = PAUSE_BEATS * rhythm.period_s;
                 if i == 0 && rhythm.start_s - start_s > away_s {
-                    words.push_str(&format!(" from {}", text::moment(rhythm.start_s)));
+                    words.push_str(&format!(" from {}", zero.moment(rhythm.start_s)));
                 }
                 if i + 1 < n || end_s - rhythm.end_s > away_s {
-                    words.push_str(&format!(" until {}", text::moment(rhythm.end_s)));
+                    words.push_str(&format!(" until {}", zero.moment(rhythm.end_s)));
                 }
             }
             for part in rhythm.interruptions() {
@@ -270,7 +271,7 @@ mod tests {
         let named = Named::of(rhythms);
         format!(
             "{}, {:.2}: {}",
-            named.periods(Some([0.0, end_s])),
+            named.periods(Some([0.0, end_s]), Zero::default()),
             named.confidence().unwrap(),
             named.phases(None, &rhythms[0]).unwrap()
         )
@@ -295,7 +296,7 @@ mod tests {
         let paused = rhythm(10.0, &starts, 1e9, 0.99);
         assert_eq!(paused.pauses, [Pause { start_s: 200.0, end_s: 600.0 }]);
         insta::assert_snapshot!(said(std::slice::from_ref(&paused), 800.0), @"period 10 s, with a pause of 400 s, 0.99: 40 phases of about 1 GB");
-        insta::assert_snapshot!(paused.in_words(), @"every 10 s: mean distance 20.3 s, spread 1 %, with a pause of 400 s, 40 phases of about 1 GB, 0 s to 791 s, confidence 99 %");
+        insta::assert_snapshot!(paused.in_words(Zero::default()), @"every 10 s: mean distance 20.3 s, spread 1 %, with a pause of 400 s, 40 phases of about 1 GB, 0 s to 791 s, confidence 99 %");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::modules::LogModules;
 use crate::patterns::Patterns;
 use crate::rhythm::{Named, Rhythm};
 use crate::timeline::Timeline;
+use crate::zero::Zero;
 use crate::{Ink, Tell};
 
 pub use self::period::{Period, Phase, Scores, Verdict, Wave};
@@ -178,7 +179,7 @@ impl Run {
 
     /// Returns the same with when each rank read and wrote.
     pub fn with_timeline(mut self, timeline: Option<Timeline>) -> Self {
-        self.timeline = timeline;
+        self.timeline = timeline.map(|timeline| Timeline { zero: self.source.zero(), ..timeline });
         self
     }
 
@@ -244,7 +245,7 @@ impl Run {
         };
         let periods = match self.period.rhythms.as_slice() {
             [] => format!("period {}", text::seconds(period_s)),
-            rhythms => Named::of(rhythms).periods(self.settings.window_s),
+            rhythms => Named::of(rhythms).periods(self.settings.window_s, self.source.zero()),
         };
         let confidence = text::percent(confidence.unwrap_or(0.0));
         format!("{periods}, confidence {confidence}: {}", self.what_repeats(period_s))
@@ -297,7 +298,8 @@ impl Run {
         if rhythms.len() < 2 && !rhythms.iter().any(Rhythm::is_remarkable) {
             return None;
         }
-        Some(rhythms.iter().map(Rhythm::in_words).collect::<Vec<_>>().join("\n"))
+        let zero = self.source.zero();
+        Some(rhythms.iter().map(|rhythm| rhythm.in_words(zero)).collect::<Vec<_>>().join("\n"))
     }
 
     /// What there is to say line by line: a name and a sentence.
@@ -331,7 +333,7 @@ impl Run {
             rows.row("losses", self.losses_in_words());
             return rows;
         }
-        rows.row("analysed", self.settings.in_words());
+        rows.row("analysed", self.settings.in_words(self.source.zero()));
         if let Some(rhythms) = self.rhythms_in_words() {
             rows.row(if self.period.rhythms.len() > 1 { "rhythms" } else { "rhythm" }, rhythms);
         }
@@ -344,7 +346,7 @@ impl Run {
                 Some(in_s) if in_s > 0.0 => format!(", {} after the end of the data", text::seconds(in_s)),
                 _ => String::new(),
             };
-            rows.row("next phase", format!("expected at {}{when}", text::moment(next_s)));
+            rows.row("next phase", format!("expected at {}{when}", self.source.zero().moment(next_s)));
         }
         for (name, score) in self.scores.in_words() {
             rows.row(name, score);
@@ -430,7 +432,8 @@ impl Run {
             })
             .collect();
         let highest = self.outline.iter().map(|column| column.1).fold(0.0, f64::max);
-        let (left, right) = (text::moment(start_s), text::moment(end_s));
+        let zero = self.source.zero();
+        let (left, right) = (zero.moment(start_s), zero.moment(end_s));
         let peak = format!("up to {}", text::bandwidth(highest));
         let taken = left.chars().count() + right.chars().count() + peak.chars().count();
         let axis = if columns > taken + 2 {
@@ -509,6 +512,11 @@ pub struct Job {
 }
 
 impl Source {
+    /// What its times are counted from where people read them.
+    pub fn zero(&self) -> Zero {
+        Zero::of(self.start_s, self.job.start_time)
+    }
+
     /// Returns what a reader counted.
     pub fn new(path: impl Into<Untrusted>, format: impl Into<String>, tally: &Tally, job: &JobInfo) -> Self {
         Self {
@@ -627,10 +635,10 @@ impl Settings {
         }
     }
 
-    pub(crate) fn in_words(&self) -> String {
-        let window = self.window_s.map_or(String::new(), |[start_s, end_s]| {
-            format!(" from {} to {}", text::moment(start_s), text::moment(end_s))
-        });
+    pub(crate) fn in_words(&self, zero: Zero) -> String {
+        let window = self
+            .window_s
+            .map_or(String::new(), |[start_s, end_s]| format!(" from {}", zero.dated_span(start_s, end_s)));
         let samples = match (self.n_samples, self.sample_rate_hz) {
             (Some(n), Some(rate_hz)) => {
                 format!(", as {} at {}", text::counted(n as u64, "sample"), text::frequency(rate_hz))

@@ -10,6 +10,7 @@ use iotide_trace::{Stretch, TimelineRows};
 use serde::Serialize;
 
 use crate::run::whole_bytes;
+use crate::zero::Zero;
 
 /// When each rank read and wrote, where calls have times of their own.
 #[derive(Clone, Debug, Serialize)]
@@ -20,6 +21,9 @@ pub struct Timeline {
     pub gap_s: f64,
     /// The rows, ascending by rank.
     pub rows: Vec<TimelineRow>,
+    /// What its times are counted from on a page.
+    #[serde(skip)]
+    pub(crate) zero: Zero,
 }
 
 /// One rank or a few.
@@ -69,7 +73,7 @@ impl From<TimelineRows> for Timeline {
             reads: RowSums::of(row.reads),
             writes: RowSums::of(row.writes),
         };
-        Self { ranks_per_row, gap_s, rows: rows.into_iter().map(row).collect() }
+        Self { ranks_per_row, gap_s, rows: rows.into_iter().map(row).collect(), zero: Zero::default() }
     }
 }
 
@@ -107,7 +111,7 @@ impl Timeline {
             text
         };
         let drawn = Drawn {
-            x: Axis::time("time", seconds(start_ns), seconds(end_ns)),
+            x: self.zero.axis(seconds(start_ns), seconds(end_ns)),
             step_s: step_ns * 1e-9,
             ranks: self.rows.iter().map(|row| [row.first_rank, row.last_rank]).collect(),
             reads: self.rows.iter().map(|row| coded(&row.reads.stretches)).collect(),

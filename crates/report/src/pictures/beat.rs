@@ -6,6 +6,7 @@ use iotide_page::palette::N_COLOURS;
 use iotide_page::{Plot, text};
 
 use crate::rhythm::pauses;
+use crate::zero::Zero;
 
 /// So many missed beats are marked one by one; more would be a line.
 const MARKED: usize = 400;
@@ -14,7 +15,7 @@ const MARKED: usize = 400;
 const HIGHEST: f64 = 3.4;
 
 /// Returns the picture, if a rhythm has phases.
-pub(super) fn plot(run: &RunAnalysis) -> Option<Plot> {
+pub(super) fn plot(run: &RunAnalysis, zero: Zero) -> Option<Plot> {
     let rhythms: Vec<&Rhythm> =
         (run.estimate.rhythms.iter()).filter(|rhythm| rhythm.phases.len() >= 3).take(N_COLOURS).collect();
     let beats = || rhythms.iter().map(|rhythm| rhythm.period_s);
@@ -65,7 +66,7 @@ pub(super) fn plot(run: &RunAnalysis) -> Option<Plot> {
         name: "beat",
         title: "Beat over time",
         caption,
-        x: Axis::time("time", start_s, end_s),
+        x: zero.axis(start_s, end_s),
         y,
         bands,
         series: lines.into_iter().chain(points).collect(),

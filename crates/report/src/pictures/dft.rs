@@ -5,16 +5,18 @@ use iotide_num::{spectrum, z_scores};
 use iotide_page::chart::{Axis, EMBEDDED, Look, Mark, Series, Xs, highest};
 use iotide_page::{Plot, text};
 
+use crate::zero::Zero;
+
 /// Scores above this stand out.
 const OUTLYING: f64 = 3.0;
 
 /// Returns the pictures; a candidate has a score of at least `tolerance` times the highest.
-pub fn pictures_of_dft(run: &RunAnalysis, tolerance: f64) -> Vec<Plot> {
-    waves(run).into_iter().chain(scores(run, tolerance)).collect()
+pub fn pictures_of_dft(run: &RunAnalysis, tolerance: f64, zero: Zero) -> Vec<Plot> {
+    waves(run, zero).into_iter().chain(scores(run, tolerance)).collect()
 }
 
 /// The dominant wave, and what the strongest waves together draw, over the signal.
-fn waves(run: &RunAnalysis) -> Option<Plot> {
+fn waves(run: &RunAnalysis, zero: Zero) -> Option<Plot> {
     let signal = &run.signal;
     let all = &run.estimate.waves;
     let swings: Vec<Wave> = all.iter().copied().filter(|wave| wave.frequency_hz > 0.0).collect();
@@ -54,7 +56,7 @@ fn waves(run: &RunAnalysis) -> Option<Plot> {
             text::seconds(1.0 / dominant.frequency_hz),
             text::counted(swings.len() as u64, "wave")
         ),
-        x: Axis::time("time", signal.start_s, signal.end_s()),
+        x: zero.axis(signal.start_s, signal.end_s()),
         y: Axis::bandwidth("bandwidth", top).down_to(1.06 * lowest),
         bands: Vec::new(),
         series,
@@ -150,7 +152,7 @@ mod tests {
     #[test]
     fn the_dominant_wave_and_the_scores_are_drawn() {
         let run = periodic().0;
-        let plots = pictures_of_dft(&run, 0.8);
+        let plots = pictures_of_dft(&run, 0.8, Zero::default());
         let names: Vec<&str> = plots.iter().map(|plot| plot.name).collect();
         assert_eq!(names, ["waves", "scores"]);
         let dominant = plots[0].series.iter().find(|series| series.label == "dominant wave").unwrap();
