@@ -89,6 +89,7 @@ pub fn style(palette: &Palette) -> String {
         ".plot text{{fill:{quiet}}}.plot .name,.plot .legend text{{fill:{ink}}}\
          .plot .grid{{stroke:{grid};stroke-width:1}}.plot .tick,.plot .base{{stroke:{quiet};stroke-width:1}}\
          .plot .phase{{fill:{}}}.plot .pause{{fill:{grid}}}.plot .expected{{stroke:{mark};stroke-width:1;stroke-dasharray:4 3}}\
+         .plot.swatch .phase,.plot.swatch .pause{{stroke:{quiet};stroke-width:1}}\
          .plot .hatch{{stroke:{mark};stroke-width:1.4;stroke-opacity:.55}}\
          .plot .faint,.plot .ribbon{{fill:{faint}}}.plot .area{{fill:{series};fill-opacity:.85}}\
          .plot .edge{{fill:none;stroke:{series};stroke-width:1;stroke-linejoin:round}}\

@@ -158,7 +158,7 @@ pub(crate) const MOST_HARMED: usize = 8;
 
 /// A change as people write it.
 pub(crate) fn share(change: f64) -> String {
-    format!("{:+.0} %", 100.0 * change)
+    format!("{:+.0} %", 100.0 * change).replace('-', "−")
 }
 
 impl DecisionEntry {
@@ -415,7 +415,7 @@ mod tests {
         let list = DecisionList { acting: true, decisions: vec![undone()], ..DecisionList::default() };
         let text = list.to_text(10);
         for line in [
-            "measured: -40 % time in I/O per byte",
+            "measured: −40 % time in I/O per byte",
             "harmed: <long> lost 5.0 % of its time (standard error 0.2 %), +10 % time in I/O per byte",
             "undone: it cost job <long> 5.0 % of its time",
         ] {

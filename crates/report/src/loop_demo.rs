@@ -151,7 +151,7 @@ impl LoopDemo {
             "<main>\n<header><p class=\"path\">iotide demo --loop</p><h1>{}</h1>\n<p>{} jobs share a storage that lets {} through. First it serves requests as they come; \
              then a daemon watches the same jobs, finds the periods of their I/O, tries out in the simulator what taking turns by sets would bring, \
              tells the storage, and measures what came of it.</p></header>\n",
-            escape(&iotide_page::html::capitalised(&self.verdict())),
+            escape(&iotide_page::html::capitalised(&text::whole_numbers(&self.verdict()))),
             self.jobs.len(),
             text::bandwidth(self.bandwidth_bps),
         );
@@ -291,7 +291,7 @@ mod tests {
             (jobs[0][0].unwrap() - 4e-3).abs() < 1e-9 && (mean.unwrap() + 0.5).abs() < 1e-9,
             "{jobs:?} {mean:?}"
         );
-        assert!(demo.verdict().contains("changed by -50 %"), "{}", demo.verdict());
+        assert!(demo.verdict().contains("changed by −50 %"), "{}", demo.verdict());
         let html = demo.html();
         iotide_page::policy::assert_keeps_its_policy(&html);
         assert!(html.contains("&lt;a&gt;") && !html.contains("<a>"));

@@ -13,7 +13,7 @@ const SCRIPT: &str = concat!("\n", include_str!("../tables.js"));
 
 impl CompareDocument {
     pub(super) fn page(&self) -> String {
-        let title = capitalised(&self.headline());
+        let title = capitalised(&text::whole_numbers(&self.headline()));
         let style = own_style(concat!(include_str!("../tables.css"), include_str!("page.css")));
         let mut html = head(&format!("{title} · iotide"), &style, SCRIPT);
         let _ = write!(
@@ -24,8 +24,11 @@ impl CompareDocument {
         );
         html += &self.sides_list();
         if self.is_worse() {
-            let worse: Vec<String> =
-                self.worse.iter().map(|what| format!("<li>{}</li>", escape(what))).collect();
+            let worse: Vec<String> = self
+                .worse
+                .iter()
+                .map(|what| format!("<li>{}</li>", escape(&text::whole_numbers(what))))
+                .collect();
             let _ = writeln!(
                 html,
                 "<div class=\"verdict bad\"><strong>Worse by more than {}</strong><ul>{}</ul></div>",
@@ -86,7 +89,7 @@ impl CompareDocument {
                 "<dt class=\"s{}\">{}</dt><dd>{}</dd>",
                 i % N_COLOURS,
                 escape(&side.name),
-                escape(&side.in_words())
+                escape(&text::whole_numbers(&side.in_words()))
             );
         }
         html + "</dl>\n"
@@ -266,7 +269,8 @@ impl CompareDocument {
 
     fn file_table(&self) -> String {
         let mut html = format!(
-            "<div class=\"wide\" tabindex=\"0\"><table class=\"sortable stack\" data-filter=\"files\">\n{}<tbody>\n",
+            "<div class=\"wide\" tabindex=\"0\"><table class=\"sortable stack{}\" data-filter=\"files\">\n{}<tbody>\n",
+            if self.sides.len() == 2 { " two" } else { "" },
             self.heads("file", Some("bytes"))
         );
         for row in &self.files {

@@ -20,8 +20,8 @@ impl SimulationReport {
             html,
             "<main class=\"schedule\">\n<header><p class=\"path\">{}</p><h1>{}</h1>\n<p>{}</p>\n<p class=\"note\">{STRETCH}</p></header>\n",
             self.workload.source.for_html(),
-            escape(&capitalised(&self.verdict())),
-            escape(&self.in_words()),
+            escape(&capitalised(&text::whole_numbers(&self.verdict()))),
+            escape(&text::whole_numbers(&self.in_words())),
         );
         html += "<section class=\"tabs\">\n";
         for (i, scenario) in self.scenarios.iter().enumerate() {

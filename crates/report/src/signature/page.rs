@@ -16,7 +16,7 @@ pub(super) fn page_head(title: &str, headline: &str, path: &str) -> String {
         + &format!(
             "<main>\n<header><p class=\"path\">{}</p><h1>{}</h1></header>\n",
             escape(path),
-            escape(headline)
+            escape(&text::whole_numbers(headline))
         )
 }
 

@@ -20,8 +20,8 @@ impl StagingReport {
         html += &format!(
             "<main>\n<header><p class=\"path\">{}</p><h1>{}</h1>\n<p>{}.</p>\n",
             self.workload.source.for_html(),
-            escape(&capitalised(&self.verdict())),
-            escape(&capitalised(&self.in_words())),
+            escape(&capitalised(&text::whole_numbers(&self.verdict()))),
+            escape(&capitalised(&text::whole_numbers(&self.in_words()))),
         );
         if let Some(words) = self.model_in_words() {
             html += &format!("<p>{}.</p>\n", escape(&capitalised(&words)));

@@ -15,7 +15,7 @@ impl SystemReport {
         html += &format!(
             "<main>\n<header><p class=\"path\">{}</p><h1>{}</h1>\n<p>{}</p></header>\n",
             self.workload.source.for_html(),
-            escape(&capitalised(&self.verdict())),
+            escape(&capitalised(&text::whole_numbers(&self.verdict()))),
             escape(&capitalised(&format!("{}.", self.head_lines().join("; ")))),
         );
         html += &tiles(self.tiles());

@@ -153,9 +153,7 @@ fn round(
     drop(jobs);
     let bytes: u64 = run.jobs.iter().filter_map(|samples| Some(samples.last()?.bytes)).sum();
     if bytes == 0 {
-        bail!(
-            "the daemon has seen nothing of the jobs: is the tracer (libiotide_preload.so) beside this program?"
-        );
+        bail!("the daemon has seen nothing of the jobs: is the tracer (libiotide.so) beside this program?");
     }
     Ok((run, decisions, began_unix_s))
 }

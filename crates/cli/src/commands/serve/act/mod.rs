@@ -98,10 +98,10 @@ trait Doer: Send {
 fn in_words(job: &JobFacts) -> String {
     let program = if job.program.is_empty() { String::new() } else { format!(" ({})", job.program) };
     format!(
-        "{}{program}: period {}, confidence {:.2}, {} a phase",
+        "{}{program}: period {}, confidence {}, {} a phase",
         job.id,
         job.period_s.map_or("unknown".to_owned(), text::seconds),
-        job.confidence,
+        text::percent(job.confidence),
         job.bytes_per_phase.map_or("unknown".to_owned(), text::bytes),
     )
 }
