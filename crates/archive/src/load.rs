@@ -83,8 +83,9 @@ impl ApplicationSums {
 }
 
 impl Load {
-    /// Days from year 1900 to 2300; what is outside is damage.
-    const DAYS: std::ops::Range<i64> = -25_567..120_530;
+    /// Days from year 1980 to 2300. What is before was noted by a clock that nobody had set, and one such run would stretch the time
+    /// axis of all others by decades; what is after is damage.
+    const DAYS: std::ops::Range<i64> = 3652..120_530;
     /// How many users and applications are named.
     const MOST_NAMED: usize = 200;
     /// How many different sets of labels are counted.
@@ -245,10 +246,12 @@ mod tests {
     fn load_is_counted_by_day_user_and_application() {
         let day = 86_400.0;
         let lines = [
-            line("a", "u", "lmp", 10.0 * day, &["write_steady", "read_on_start"]),
-            line("b", "u", "lmp", 10.5 * day, &["write_steady", "read_on_start"]),
-            line("c", "u", "lmp", 12.0 * day, &["write_on_end"]),
+            line("a", "u", "lmp", 20_010.0 * day, &["write_steady", "read_on_start"]),
+            line("b", "u", "lmp", 20_010.5 * day, &["write_steady", "read_on_start"]),
+            line("c", "u", "lmp", 20_012.0 * day, &["write_on_end"]),
             line("d", "v", "wrf", 0.0, &[]),
+            // Three minutes after a clock began that nobody had set.
+            line("e", "v", "wrf", 169.0, &[]),
         ];
         let mut sums = Sums::new();
         for line in &lines {
@@ -257,19 +260,19 @@ mod tests {
         let statistics = sums.finish().0;
         let days: Vec<(f64, u64)> =
             statistics.timeline.iter().map(|bucket| (bucket.start_s / day, bucket.n_runs)).collect();
-        assert_eq!(days, [(10.0, 2), (11.0, 0), (12.0, 1)]);
-        assert_eq!(statistics.n_without_start, 1);
+        assert_eq!(days, [(20_010.0, 2), (20_011.0, 0), (20_012.0, 1)]);
+        assert_eq!(statistics.n_without_start, 2);
         let users: Vec<_> = statistics
             .users
             .iter()
             .map(|user| (user.n_runs, user.n_applications, user.process_hours))
             .collect();
-        assert_eq!(users, [(3, 1, 6.0), (1, 1, 2.0)]);
+        assert_eq!(users, [(3, 1, 6.0), (2, 1, 4.0)]);
         let lmp = &statistics.heaviest_applications[0];
         assert_eq!((lmp.n_runs, lmp.bytes_written, lmp.labelled_alike), (3, 60.0, 2.0 / 3.0));
         assert_eq!(lmp.categories, ["read_on_start", "write_steady"]);
         let all = &statistics.coverage[2];
-        assert_eq!((all.unlabelled_share, all.by_six_share), (0.25, 0.75));
+        assert_eq!((all.unlabelled_share, all.by_six_share), (0.4, 0.6));
         assert_eq!(all.six_commonest, ["read_on_start", "write_steady", "write_on_end"]);
         let at = |name| statistics.labels.iter().position(|label| *label == name).unwrap();
         assert_eq!(statistics.all.conditional(at("write_steady"), at("read_on_start")), 1.0);

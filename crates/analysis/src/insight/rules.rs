@@ -117,7 +117,12 @@ impl<'a> Run<'a> {
 const BRIEF_SHARE: f64 = 0.01;
 
 fn percent(share: f64) -> String {
-    format!("{:.0} %", 100.0 * share)
+    // What rounds to all and is not all has a digit more.
+    if (0.995..1.0).contains(&share) {
+        format!("{:.1} %", (1000.0 * share).floor() / 10.0)
+    } else {
+        format!("{:.0} %", 100.0 * share)
+    }
 }
 
 fn found(

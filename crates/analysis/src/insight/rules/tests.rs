@@ -37,6 +37,12 @@ fn writes(n: i32, bytes: f64) -> Vec<Event> {
 }
 
 #[test]
+fn only_all_is_called_all() {
+    let said = [1.0, 16_401.0 / 16_402.0, 0.995, 0.994, 0.5].map(super::percent);
+    assert_eq!(said, ["100 %", "99.9 %", "99.5 %", "99 %", "50 %"]);
+}
+
+#[test]
 fn many_small_writes_are_told_and_large_ones_are_not() {
     let small = judged(writes(2000, 4096.0), &[], &InsightConfig::default());
     assert_eq!(rules(&small), ["small_writes"]);
