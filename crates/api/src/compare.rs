@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
-use iotide_analysis::{CategoryConfig, InsightConfig, RunConfig, analyse_run, insights};
+use iotide_analysis::{CategoryConfig, InsightConfig, RunConfig, StatedRun, analyse_run, insights};
 use iotide_formats::OpenOptions;
 use iotide_report::{CompareDocument, CompareSettings, FileRhythm, MeasuredRun, Untrusted};
 use iotide_trace::{
@@ -77,8 +77,11 @@ pub fn measure(input: &Input, options: &CompareOptions) -> Result<MeasuredRun, E
     let labels = label_observed(seen, observed.source.clone(), job, &observed.losses, &options.categories);
     let found = insights(&sums, job, &options.insights);
     let run = run.with_activity(&sums).with_insights(&found).with_labels(labels.clone());
-    let rhythms =
-        if input.is_stdin() { None } else { Some(file_rhythms(input, options, &sums, &observed.info)?) };
+    let rhythms = if input.is_stdin() {
+        None
+    } else {
+        Some(file_rhythms(input, options, &sums, &observed.info, observed.stated)?)
+    };
     Ok(MeasuredRun::new(run, &labels, &sums, rhythms, (&observed.reads, &observed.writes)))
 }
 
@@ -91,6 +94,7 @@ fn file_rhythms(
     options: &CompareOptions,
     sums: &ActivitySums,
     info: &TraceInfo,
+    stated: StatedRun,
 ) -> Result<Vec<FileRhythm>, Error> {
     let heaviest: Vec<&FileActivity> =
         sums.files.iter().filter(|file| file.sums.bytes() > 0.0).take(MOST_FILES).collect();
@@ -107,7 +111,7 @@ fn file_rhythms(
             .iter()
             .map(|file| {
                 let op = if file.sums.bytes_read > file.sums.bytes_written { Op::Read } else { Op::Write };
-                (op, Overlap::new())
+                FileSignal { op, overlap: Overlap::new(), n_requests: 0 }
             })
             .collect(),
     };
@@ -117,21 +121,24 @@ fn file_rhythms(
         return Ok(Vec::new());
     }
     let silence = StepSignal::default();
-    let rhythms = sink.signals.into_iter().zip(heaviest).filter_map(|((op, overlap), file)| {
-        let signal = overlap.finish();
-        let direction = if op == Op::Read { Direction::Read } else { Direction::Write };
-        let config = RunConfig { direction: Some(direction), ..options.run.clone() };
-        let (reads, writes) = if op == Op::Read { (&signal, &silence) } else { (&silence, &signal) };
-        let analysis = analyse_run(reads, writes, &config).ok()?;
-        // A beat of which a thousand fit into the use of the file is that of requests.
-        let shortest_s = analysis.window.duration_s() / 1000.0;
-        Some(FileRhythm {
-            path: Untrusted::from(&file.path),
-            period_s: analysis.estimate.period_s.filter(|period_s| *period_s >= shortest_s)?,
-            direction: op.name(),
-            n_phases: analysis.estimate.phases.len() as u64,
-        })
-    });
+    let rhythms = sink.signals.into_iter().zip(heaviest).filter_map(
+        |(FileSignal { op, overlap, n_requests }, file)| {
+            let signal = overlap.finish();
+            let direction = if op == Op::Read { Direction::Read } else { Direction::Write };
+            let stated = StatedRun { n_requests, ..stated };
+            let config = RunConfig { direction: Some(direction), stated, ..options.run.clone() };
+            let (reads, writes) = if op == Op::Read { (&signal, &silence) } else { (&silence, &signal) };
+            let analysis = analyse_run(reads, writes, &config).ok()?;
+            // A beat of which a thousand fit into the use of the file is that of requests.
+            let shortest_s = analysis.window.duration_s() / 1000.0;
+            Some(FileRhythm {
+                path: Untrusted::from(&file.path),
+                period_s: analysis.estimate.period_s.filter(|period_s| *period_s >= shortest_s)?,
+                direction: op.name(),
+                n_phases: analysis.estimate.phases.len() as u64,
+            })
+        },
+    );
     Ok(rhythms.collect())
 }
 
@@ -139,17 +146,24 @@ fn file_rhythms(
 struct FileSignals {
     /// By the number of the file.
     place_of: HashMap<u32, usize>,
-    signals: Vec<(Op, Overlap)>,
+    signals: Vec<FileSignal>,
+}
+
+struct FileSignal {
+    op: Op,
+    overlap: Overlap,
+    n_requests: u64,
 }
 
 impl EventSink for FileSignals {
     fn event(&mut self, event: Event) -> ControlFlow<()> {
         if event.op.moves_data()
             && let Some(&place) = self.place_of.get(&event.file.0)
-            && let Some((op, overlap)) = self.signals.get_mut(place)
-            && *op == event.op
+            && let Some(signal) = self.signals.get_mut(place)
+            && signal.op == event.op
         {
-            overlap.add(event.start, event.end, event.bytes);
+            signal.overlap.add(event.start, event.end, event.bytes);
+            signal.n_requests += 1;
         }
         ControlFlow::Continue(())
     }

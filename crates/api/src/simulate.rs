@@ -75,8 +75,8 @@ impl IoWorkload {
         let mut fastest_bps = 0.0;
         for path in traces {
             let input = Input::file(path);
-            let Observed { reads, writes, .. } = observe::<()>(&input, &OpenOptions::default())?;
-            let analysis = analyse_run(&reads, &writes, &RunConfig::default());
+            let Observed { reads, writes, stated, .. } = observe::<()>(&input, &OpenOptions::default())?;
+            let analysis = analyse_run(&reads, &writes, &RunConfig { stated, ..RunConfig::default() });
             let profile =
                 analysis.as_ref().ok().and_then(|run| IoProfile::from_estimate(&run.estimate, &run.scores));
             let (Some(profile), Ok(run)) = (profile, &analysis) else {

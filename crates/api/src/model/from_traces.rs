@@ -65,7 +65,7 @@ struct Measured {
 fn figures_of(trace: &Path, table: Option<&Table>, by: FigureGroups) -> Result<Measured, Error> {
     let input = Input::file(trace);
     let observed: Observed<Activity> = observe(&input, &OpenOptions::default())?;
-    let Observed { format, reads, writes, demand, beside, info, source, losses, .. } = observed;
+    let Observed { format, reads, writes, demand, beside, info, source, losses, stated, .. } = observed;
     let activity = beside.finish(&info);
     // Sums over the run want each byte once, sums over a layer all that the layer saw: where a source sees several
     // layers, these are two ways to read it.
@@ -86,7 +86,7 @@ fn figures_of(trace: &Path, table: Option<&Table>, by: FigureGroups) -> Result<M
         (None, Some(n_processes)) => vec![n_processes as f64],
         (None, None) => return Err(Error::ProcessesUnknown),
     };
-    let analysis = analyse_run(&reads, &writes, &RunConfig::default()).ok();
+    let analysis = analyse_run(&reads, &writes, &RunConfig { stated, ..RunConfig::default() }).ok();
     let figures = figures(&KnownRun {
         n_processes: n_processes.unwrap_or(1),
         run_time_s: info.job.run_time_s,

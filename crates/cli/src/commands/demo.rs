@@ -180,7 +180,7 @@ impl Tracing {
 /// Reads a trace and looks for its rhythm, as `detect` and `report` do.
 fn analyse(reader: Reader) -> anyhow::Result<(Run, RunAnalysis)> {
     let seen: Observed = Observed::read(reader, "demo").map_err(advised)?;
-    let config = RunConfig::default();
+    let config = RunConfig { stated: seen.stated, ..RunConfig::default() };
     let analysis = analyse_run(&seen.reads, &seen.writes, &config)?;
     Ok((Run::analysed(seen.source, &seen.losses, &config, &analysis), analysis))
 }

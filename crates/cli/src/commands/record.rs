@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use iotide_analysis::{RunConfig, analyse_run, demand};
+use iotide_analysis::{RunConfig, StatedRun, analyse_run, demand};
 use iotide_api::Address;
 use iotide_formats::{GateTotals, TmioWriter, TracerTotals};
 use iotide_private::OpenDir;
@@ -444,7 +444,8 @@ impl Summary {
         let info = reader.read(&mut sums).context("cannot read the trace back")?;
         let source =
             Source::new(directory.display().to_string(), format.name(), &sums.moved.tally, &info.job);
-        let config = RunConfig::default();
+        let stated = StatedRun::of(&sums.moved.tally, &info.job);
+        let config = RunConfig { stated, ..RunConfig::default() };
         let ReadWrite { read, write, async_phases, losses, .. } = sums.moved.clone();
         sums.run = match analyse_run(&read.finish(), &write.finish(), &config) {
             Ok(run) => {

@@ -412,8 +412,13 @@ fn a_hundred_writes_of_a_real_python_have_no_period() {
     dir.write("loop.py", script);
     let outcome = dir.iotide(["record", "-o", "run.iot", "--", python.to_str().unwrap(), "loop.py"]);
     assert_eq!(outcome.status, 0, "{outcome:?}");
+    // Neither to `record` itself, nor to whoever reads what it wrote.
+    let said = format!("{}{}", outcome.stdout, outcome.stderr);
+    assert!(!said.contains("period "), "{said}");
     let run = detected(&dir, "run.iot");
     assert_ne!(run["period"]["verdict"], "periodic", "{}", run["period"]);
+    let labelled = categorized(&dir, "run.iot");
+    assert!(labelled.is_empty(), "categorize: {labelled:?}");
 }
 
 // A training loop with an evaluation pass; dumps beside a log: the headline in words.

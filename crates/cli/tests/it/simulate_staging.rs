@@ -132,7 +132,7 @@ fn the_page_shows_the_buffer_and_what_is_done_under_each_policy() {
     for name in ["buffer", "immediate", "end", "gap", "deadline"] {
         assert!(page.contains(&format!("data-name=\"{name}\"")), "{name}");
     }
-    assert!(page.contains("Gap costs the job no time and a crash 4.81 GB on average"));
+    assert!(page.contains("Gap costs the job no time and a crash 4.81\u{a0}GB on average"));
 }
 
 #[test]
