@@ -77,8 +77,10 @@ impl StatedRun {
         (estimate.period_s, estimate.refined_confidence, estimate.next_phase_s) = (None, None, None);
         estimate.rhythms.clear();
         estimate.phases.clear();
+        // None is more probable than the answer leaves room for.
+        let most = if reason == Some(Reason::Loop) { 1.0 - estimate.confidence } else { estimate.confidence };
         for candidate in &mut estimate.candidates {
-            candidate.confidence = candidate.confidence.min(estimate.confidence);
+            candidate.confidence = candidate.confidence.min(most);
         }
     }
 

@@ -395,6 +395,9 @@ fn a_loop_of_requests_has_no_period_in_any_command_and_is_said_to_be_one() {
             (&"not_periodic".into(), &"loop".into()),
             "{case}"
         );
+        let candidates = period["candidates"].as_array().unwrap();
+        let is_rejected = |candidate: &Value| candidate["confidence"].as_f64().unwrap() < 0.01;
+        assert!(candidates.iter().all(is_rejected), "{case}: {candidates:?}");
         assert!(
             words(&dir, "run.csv").contains("single requests follow each other in a steady stream"),
             "{case}"

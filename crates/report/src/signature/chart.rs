@@ -71,9 +71,12 @@ impl Chart {
         self.draw(Size::LARGE, &style_element())
     }
 
-    /// Returns the picture as an element of a page that has the styles.
-    pub(super) fn to_inline_svg(&self) -> String {
-        self.draw(Size::LARGE, "")
+    /// Returns the picture for a page that has the styles: for a desk, a tablet and a phone, of which the page shows one. Scaled, its words could not be
+    /// read; scrolled, it would show one burst of many.
+    pub(super) fn to_figures(&self) -> String {
+        [("desk", Size::LARGE), ("tablet", Size::MEDIUM), ("phone", Size::SMALL)]
+            .map(|(class, size)| format!("<figure class=\"{class}\">{}</figure>\n", self.draw(size, "")))
+            .concat()
     }
 
     /// Returns a small picture for a page of many.
@@ -173,6 +176,8 @@ struct Size {
 impl Size {
     const LARGE: Self =
         Self { width: 960.0, height: 320.0, left: 56.0, top: 28.0, bottom: 270.0, every: 1, ticks: (8, 5) };
+    const MEDIUM: Self =
+        Self { width: 700.0, height: 300.0, left: 56.0, top: 28.0, bottom: 250.0, every: 1, ticks: (6, 5) };
     const SMALL: Self =
         Self { width: 340.0, height: 170.0, left: 44.0, top: 22.0, bottom: 126.0, every: 3, ticks: (4, 3) };
 }

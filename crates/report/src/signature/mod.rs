@@ -358,7 +358,7 @@ impl SignatureReport {
             losses: losses.iter().map(Loss::from).collect(),
             fit: None,
             picture: drawn.to_svg(),
-            picture_inline: drawn.to_inline_svg(),
+            picture_inline: drawn.to_figures(),
         }
     }
 
@@ -396,7 +396,7 @@ impl Document for SignatureReport {
         );
         let _ = write!(
             html,
-            "<section><figure class=\"large\" tabindex=\"0\">{}</figure>{}</section>\n<section id=\"bursts\"><h2>Bursts</h2>\n{}</section>\n<section><dl class=\"facts\">",
+            "<section>{}{}</section>\n<section id=\"bursts\"><h2>Bursts</h2>\n{}</section>\n<section><dl class=\"facts\">",
             self.picture_inline,
             page::LEGEND,
             page::burst_table(&self.entry.bursts)
