@@ -7,7 +7,7 @@ use super::choose::{Findings, Found, find_rhythms};
 use super::propose::Rule;
 use super::steps::{Burst, Steps, usual};
 
-/// Returns the rhythms of a signal, those among them that show only beside another.
+/// Returns the rhythms of a signal, with those that show only when the phases of another are taken away.
 pub(crate) fn find_all_rhythms(steps: &Steps) -> Findings {
     let mut findings = find_rhythms(steps);
     let total_bytes = steps.bytes();
