@@ -328,6 +328,15 @@ impl Axis {
         format!("{name} ({unit})")
     }
 
+    /// The same for values that are counted from the clock's own zero, as the JSON form has them.
+    pub(crate) fn stored_name(&self) -> String {
+        let plain = self.plain_name();
+        match (self.origin == 0.0, plain.split_once(" after "), plain.rsplit_once(" (")) {
+            (false, Some((name, _)), Some((_, unit))) => format!("{name} ({unit}"),
+            _ => plain,
+        }
+    }
+
     /// Whether equal distances are equal factors.
     pub(crate) fn is_logarithmic(&self) -> bool {
         self.log
@@ -797,6 +806,16 @@ mod tests {
         assert_eq!(places(vec![1744611915.125, 1744611968.25]), "{\"at\":[1744611915.125,1744611968.25]}");
         assert_eq!(places(vec![1744611915.125]), "{\"at\":[1744611915.125]}");
         assert_eq!(places(vec![0.0, 1.0 / 3.0, 100.0]), "{\"at\":[0.0,0.33333,100.0]}");
+    }
+
+    #[test]
+    fn moments_are_named_for_what_people_see_and_for_what_is_stored() {
+        let since_1970 = Axis::time("time", 1_744_611_916.0, 1_744_611_956.0);
+        let named = since_1970.counted_from(1_744_611_915.0, "time after 2025-04-14 06:25:15 UTC");
+        assert_eq!(named.plain_name(), "time after 2025-04-14 06:25:15 UTC (s)");
+        assert_eq!(named.stored_name(), "time (s)");
+        let own = Axis::time("time", 0.0, 40.0);
+        assert_eq!((own.plain_name(), own.stored_name()), ("time (s)".to_owned(), "time (s)".to_owned()));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::html::escape;
 use crate::text;
 
 /// The numbers of a picture, in plain units: what stands in the table behind it and in the JSON form.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Numbers {
     /// What each column holds, with its unit.
     pub columns: Vec<String>,
@@ -19,6 +19,9 @@ pub struct Numbers {
     /// How the numbers of each column look to people.
     #[serde(skip)]
     shown: Vec<Shown>,
+    /// What the first column is called where people read it, with what it is counted from.
+    #[serde(skip)]
+    place: String,
 }
 
 /// How a number looks to people.
@@ -66,7 +69,9 @@ impl Numbers {
         let mut html = String::from(
             "<details class=\"numbers\"><summary>Numbers</summary>\n<div class=\"wide\" tabindex=\"0\">\n<table>\n<thead><tr>",
         );
-        for (column, shown) in self.columns.iter().zip(&self.shown) {
+        // In its cells the first column counts from where the axis does.
+        let columns = std::iter::once(&self.place).chain(self.columns.iter().skip(1));
+        for (column, shown) in columns.zip(&self.shown) {
             // Where each cell says its unit, the head need not.
             let name = match shown {
                 Shown::Plain => column.as_str(),
@@ -99,10 +104,15 @@ impl Plot {
         let is_level = |series: &Series| series.look == Look::Beat && series.mid.len() <= 2;
         let series: Vec<&Series> = self.series.iter().filter(|series| !is_level(series)).collect();
         let Some(first) = series.first() else {
-            return Numbers { columns: Vec::new(), rows: Vec::new(), shown: Vec::new() };
+            return Numbers::default();
         };
         let (x, y) = (Shown::on(&self.x), Shown::on(&self.y));
-        let mut numbers = Numbers { columns: vec![self.x.plain_name()], rows: Vec::new(), shown: vec![x] };
+        let mut numbers = Numbers {
+            columns: vec![self.x.stored_name()],
+            rows: Vec::new(),
+            shown: vec![x],
+            place: self.x.plain_name(),
+        };
         let mut name = |what: &str| {
             numbers.columns.push(what.to_owned());
             numbers.shown.push(y);
