@@ -86,7 +86,7 @@ pub struct DirectionFindings {
 }
 
 /// What is known of a run as a whole.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Run {
     /// When it began, on the trace's clock.
     zero_s: f64,

@@ -67,18 +67,19 @@ impl StatedRun {
             _ if self.one_call_per_rank => Some(Reason::TooFewPhases),
             _ => return,
         };
-        if reason == Some(Reason::Loop) {
+        // No candidate is more probable than the answer leaves room for.
+        let most = if reason == Some(Reason::Loop) {
             estimate.verdict = Verdict::NotPeriodic;
+            1.0 - estimate.confidence
         } else {
             estimate.verdict = Verdict::Unclear;
             estimate.confidence = estimate.confidence.min(0.5);
-        }
+            estimate.confidence
+        };
         estimate.reason = reason;
         (estimate.period_s, estimate.refined_confidence, estimate.next_phase_s) = (None, None, None);
         estimate.rhythms.clear();
         estimate.phases.clear();
-        // None is more probable than the answer leaves room for.
-        let most = if reason == Some(Reason::Loop) { 1.0 - estimate.confidence } else { estimate.confidence };
         for candidate in &mut estimate.candidates {
             candidate.confidence = candidate.confidence.min(most);
         }

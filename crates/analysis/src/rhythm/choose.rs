@@ -496,7 +496,7 @@ impl<'a> Choice<'a> {
             ((of_b, in_b), (of_a, in_a))
         };
         let times = slow.0.beat_s / fast.0.beat_s;
-        if agree(of_a.beat_s, of_b.beat_s) || times.ln() < 0.14 {
+        if agree(of_a.beat_s, of_b.beat_s) || times.ln() < SAME_BEAT {
             return false;
         }
         let (slow_cut, fast_cut) = (slow.1.rule.cut(), fast.1.rule.cut());
@@ -681,6 +681,8 @@ const KEEPS_BEST: f64 = 4.0;
 const SAME_BYTES: f64 = 1e-6;
 /// Beats that differ by less come from the same phases.
 const SAME_PHASES: f64 = 0.02;
+/// Of two rhythms at once, the logarithms of the beats differ by more.
+pub(super) const SAME_BEAT: f64 = 0.14;
 /// More rhythms than this in one direction nobody has seen.
 const MOST_RHYTHMS: usize = 4;
 /// A rhythm below this share of the bytes is not the headline while one above exists.

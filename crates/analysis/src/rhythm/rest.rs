@@ -3,8 +3,8 @@
 //! Where two programs write at once, phases of one meet those of the other now and then, and no single cut shows the second beat whole: what is
 //! left when the phases of the first are taken out does.
 
-use super::choose::{Findings, Found, find_rhythms};
-use super::propose::Rule;
+use super::choose::{Findings, Found, SAME_BEAT, find_rhythms};
+use super::propose::Cut;
 use super::steps::{Burst, Steps, usual};
 
 /// Returns the rhythms of a signal, with those that show only when the phases of another are taken away.
@@ -25,7 +25,7 @@ pub(crate) fn find_all_rhythms(steps: &Steps) -> Findings {
 /// Whether a rhythm is so plain that taking its phases away leaves what is not its own.
 fn is_clear(rhythm: &Found) -> bool {
     let n = rhythm.phases.len();
-    !matches!(rhythm.rule, Rule::Scale { .. })
+    rhythm.rule.cut() != Cut::Scale
         && n >= ENOUGH
         && rhythm.confidence > CERTAIN
         && rhythm.spread < STEADY
@@ -35,22 +35,20 @@ fn is_clear(rhythm: &Found) -> bool {
 /// The rhythm that shows when the phases of rhythm `i` are taken away, if nothing that was found is it.
 fn beside(steps: &Steps, rhythms: &[Found], i: usize, total_bytes: f64) -> Option<Found> {
     let first = &rhythms[i];
-    let taken = Taken::of(&first.phases);
-    let rest = taken.out_of(steps);
+    let rest = without(steps, &first.phases);
     if rest.bytes() < LEAST_PART * total_bytes {
         return None;
     }
     find_rhythms(&rest).rhythms.into_iter().find(|second| {
-        let n_met = second.phases.iter().filter(|phase| taken.meets(phase)).count();
+        // Large and small phases in turn are one rhythm, not two that meet each time: it has phases of its own beside every rhythm that stays.
+        let is_beside = |other: &Found| {
+            2 * second.phases.iter().filter(|phase| meets(&other.phases, phase)).count() < second.phases.len()
+        };
         is_clear(second)
             && second.own_bytes >= LEAST_PART * total_bytes
-            // Large and small phases in turn are one rhythm, not two that meet each time.
-            && 2 * n_met < second.phases.len()
-            && rhythms.iter().all(|other| (second.beat_s / other.beat_s).ln().abs() > SAME_BEAT)
-            // It has phases of its own beside every rhythm that stays, too.
             && rhythms.iter().enumerate().all(|(j, other)| {
-                let n_met = second.phases.iter().filter(|phase| meets(&other.phases, phase)).count();
-                j == i || 2 * n_met < second.phases.len() || are_theirs(&other.phases, first, second)
+                (second.beat_s / other.beat_s).ln().abs() > SAME_BEAT
+                    && (is_beside(other) || (j != i && are_theirs(&other.phases, first, second)))
             })
     })
 }
@@ -58,11 +56,9 @@ fn beside(steps: &Steps, rhythms: &[Found], i: usize, total_bytes: f64) -> Optio
 /// Adds a rhythm that was found beside rhythm `i`, in place of what these two explain better.
 fn add(rhythms: &mut Vec<Found>, i: usize, second: Found) {
     let first = &mut rhythms[i];
-    let most = usual(first.phases.iter().map(|phase| phase.bytes).collect());
-    for phase in &mut first.phases {
-        if phase.bytes > LARGER * most {
-            phase.bytes = most;
-        }
+    let usual_bytes = usual_bytes(&first.phases);
+    for phase in first.phases.iter_mut().filter(|phase| phase.bytes > LARGER * usual_bytes) {
+        phase.bytes = usual_bytes;
     }
     first.own_bytes = first.phases.iter().map(|phase| phase.bytes).sum();
     let first = rhythms.swap_remove(i);
@@ -78,38 +74,24 @@ fn are_theirs(phases: &[Burst], one: &Found, other: &Found) -> bool {
     n_theirs * 10 >= phases.len() * 9
 }
 
-/// Phases that are taken out of a signal.
-struct Taken<'a> {
-    phases: &'a [Burst],
-    /// What one of them usually moves; what some move beyond it is of another.
-    usual_bytes: f64,
+/// What one of the phases usually moves; what some move beyond it is of another.
+fn usual_bytes(phases: &[Burst]) -> f64 {
+    usual(phases.iter().map(|phase| phase.bytes).collect())
 }
 
-impl<'a> Taken<'a> {
-    fn of(phases: &'a [Burst]) -> Self {
-        Self { phases, usual_bytes: usual(phases.iter().map(|phase| phase.bytes).collect()) }
-    }
-
-    fn meets(&self, other: &Burst) -> bool {
-        meets(self.phases, other)
-    }
-
-    fn out_of(&self, steps: &Steps) -> Steps {
-        let mut rest = steps.clone();
-        for phase in self.phases {
-            let part = if phase.bytes > LARGER * self.usual_bytes {
-                1.0 - self.usual_bytes / phase.bytes
-            } else {
-                0.0
-            };
-            let from = rest.times_s.partition_point(|&time_s| time_s < phase.start_s);
-            let to = rest.times_s.partition_point(|&time_s| time_s < phase.end_s).min(rest.rates_bps.len());
-            for rate_bps in &mut rest.rates_bps[from..to.max(from)] {
-                *rate_bps *= part;
-            }
+/// The signal without these phases.
+fn without(steps: &Steps, phases: &[Burst]) -> Steps {
+    let usual_bytes = usual_bytes(phases);
+    let mut rest = steps.clone();
+    for phase in phases {
+        let part = if phase.bytes > LARGER * usual_bytes { 1.0 - usual_bytes / phase.bytes } else { 0.0 };
+        let from = rest.times_s.partition_point(|&time_s| time_s < phase.start_s);
+        let to = rest.times_s.partition_point(|&time_s| time_s < phase.end_s).min(rest.rates_bps.len());
+        for rate_bps in &mut rest.rates_bps[from..to.max(from)] {
+            *rate_bps *= part;
         }
-        rest
     }
+    rest
 }
 
 /// Whether any of `phases` (in order of time) and `other` have a time in common.
@@ -130,8 +112,6 @@ const SELDOM_MISSED: f64 = 0.1;
 const LEAST_PART: f64 = 0.045;
 /// A phase that moves so many times the usual has met another's.
 const LARGER: f64 = 1.25;
-/// Beats whose logarithms differ by less are the same.
-const SAME_BEAT: f64 = 0.14;
 
 #[cfg(test)]
 mod tests {
