@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use rustix::fs::{
@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use crate::OWN;
 use crate::checksum::Checksum;
 use crate::closed::{How, Prober};
-use crate::copy::{Clones, CopyError, contents, is_sparse, read_back};
+use crate::copy::{Clones, CopyError, ReadBack, Target, contents, is_sparse, read_back};
 use crate::dirs::{Dirs, name, parent};
 use crate::durable::{SYNCING, Whole};
 use crate::metadata;
@@ -224,7 +224,16 @@ impl Course<'_> {
                 });
                 match temp {
                     Ok((temp, ())) => {
-                        Ok(Made { temp, src: Some(src), file: None, checksum: *checksum, how, lost: None })
+                        let (src, checksum) = (Some(src), *checksum);
+                        Ok(Made {
+                            temp,
+                            src,
+                            file: None,
+                            reading: Mutex::default(),
+                            checksum,
+                            how,
+                            lost: None,
+                        })
                     }
                     // A file system without links, or too many: then it is one more file.
                     Err(_) => self.make_file(task, self.dst.dir(parent(&task.path)).map_err(fault)?),
@@ -242,10 +251,13 @@ impl Course<'_> {
                 Ok(File::from(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?))
             })
             .map_err(fault)?;
-        let checksum = contents(&src, &file, task.numbers.size, is_sparse(&stat), self.clones, self.pace)
-            .map_err(Failure::from)?;
+        let is_on_disk = self.whole.is_known();
+        let target = Target { file: &file, dir: &temp.dir, name: &temp.name, is_on_disk };
+        let (checksum, reading) =
+            contents(&src, &target, task.numbers.size, is_sparse(&stat), self.clones, self.pace)?;
         let lost = metadata::copy(&src, &file, &task.attributes).map_err(fault)?;
-        Ok(Made { temp, src: Some(src), file: Some(file), checksum, how, lost })
+        let reading = Mutex::new(reading);
+        Ok(Made { temp, src: Some(src), file: Some(file), reading, checksum, how, lost })
     }
 
     fn make_link(&self, task: &Task, dir: Arc<OwnedFd>) -> Result<Made, Failure> {
@@ -255,7 +267,8 @@ impl Course<'_> {
             self.temp(dir, |dir, name| Ok(symlinkat(target.as_c_str(), dir, name)?)).map_err(fault)?;
         metadata::apply_to_link(&temp.dir, &temp.name, &task.attributes).map_err(fault)?;
         let checksum = Checksum::of(target.to_bytes());
-        Ok(Made { temp, src: None, file: None, checksum, how: How::Lease, lost: None })
+        let how = How::Lease;
+        Ok(Made { temp, src: None, file: None, reading: Mutex::default(), checksum, how, lost: None })
     }
 
     /// Opens a file of the source to read, if it is closed and the version that was seen.
@@ -292,7 +305,8 @@ impl Course<'_> {
     fn check(&self, task: &Task, made: &Made) -> Result<(), Failure> {
         // A further name may have become a file of its own.
         if made.file.is_some() {
-            let read = read_back(&made.temp.dir, &made.temp.name, task.numbers.size, self.pace)?;
+            let begun = made.reading.lock().unwrap_or_else(|broken| broken.into_inner()).take();
+            let read = read_back(&made.temp.dir, &made.temp.name, task.numbers.size, begun, self.pace)?;
             if read != made.checksum {
                 let what = format!("read back {read} where {} was written", made.checksum);
                 return Err(Failure::Fault(io::Error::new(io::ErrorKind::InvalidData, what)));
@@ -371,12 +385,13 @@ impl Drop for Temp {
     }
 }
 
-#[derive(Debug)]
 struct Made {
     temp: Temp,
     /// The source, unless it is a symbolic link.
     src: Option<File>,
     file: Option<File>,
+    /// How far it was read back while it was written.
+    reading: Mutex<Option<ReadBack>>,
     checksum: Checksum,
     how: How,
     lost: Option<String>,

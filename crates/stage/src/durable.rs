@@ -39,6 +39,11 @@ impl Whole {
         Self { device }
     }
 
+    /// Whether it is one of the file systems of a disk that are known.
+    pub(crate) fn is_known(&self) -> bool {
+        self.device.is_some()
+    }
+
     /// Syncs everything, if `n` things of `n_bytes` on `devices` are worth it. `false` says that nothing is known to be durable.
     ///
     /// `top` must have been opened before they were written: an error since then is reported.

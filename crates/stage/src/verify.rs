@@ -139,7 +139,7 @@ fn check(tree: &Dirs, receipt: &Receipt, pace: &Pace) -> Checked {
             readlinkat(&*dir, name(&receipt.path), Vec::new()).map_err(|error| failed(error.into()))?;
         Checksum::of(target.to_bytes())
     } else {
-        read_back(&dir, name(&receipt.path), receipt.size, pace).map_err(|error| match error {
+        read_back(&dir, name(&receipt.path), receipt.size, None, pace).map_err(|error| match error {
             CopyError::Source(error) | CopyError::Destination(error) => failed(error),
             CopyError::Changed | CopyError::Stopped => "it changed while it was read".to_owned(),
         })?
