@@ -32,8 +32,11 @@ impl Chance {
 fn version(name: &str, n: u64) -> Vec<u8> {
     let mut chance = Chance(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ name.len() as u64 | 1);
     let size = [10, 300, 5_000, 200_000][chance.below(4) as usize];
+    // One in so many is long enough to be written past the cache.
+    let n_times = if chance.below(30) == 0 { 9_000_000 / size } else { 1 };
     let mut bytes = format!("{name} {n} {size}\n").into_bytes();
-    bytes.extend((0..size).map(|_| chance.below(256) as u8));
+    let part: Vec<u8> = (0..size).map(|_| chance.below(256) as u8).collect();
+    bytes.extend(part.repeat(n_times));
     bytes
 }
 
@@ -571,6 +574,45 @@ fn what_the_destination_refuses_or_only_claims_to_have_is_kept_and_brought_later
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(fs::read(dir.path().join("dst/file")).unwrap() == vec![7; 3 << 20]);
     assert!(!dir.path().join("src/file").exists());
+}
+
+#[test]
+fn a_long_file_is_brought_or_kept_whatever_writes_past_the_cache_meet() {
+    let dir = pair();
+    stage(dir.path(), &ONCE).exits_with(0);
+    // The second is read back while it is written.
+    let files = [vec![7; (9 << 20) + 77], vec![8; (130 << 20) + 4096]];
+    let is_on_disk = [0xef53, 0x5846_5342, 0x9123_683e].contains(&rustix::fs::statfs(dir.path()).unwrap().f_type);
+    for (fault, which, word) in [
+        ("pwrite64:error=EINVAL:when=1", 0, None),
+        // The second piece is at once longer than the first.
+        ("pwrite64:error=EINVAL:when=2", 0, None),
+        ("fallocate:error=EOPNOTSUPP", 0, None),
+        ("fallocate:error=EINTR:when=1", 0, None),
+        ("pwrite64:error=EINTR:when=1+2", 1, None),
+        ("fallocate:error=ENOSPC", 0, Some("No space left")),
+        ("pwrite64:error=EDQUOT:when=3+", 1, Some("quota")),
+        // Says that it took the piece, and took nothing.
+        ("pwrite64:retval=1048576:when=1", 0, Some("read back")),
+        ("pwrite64:retval=4194304:when=8", 1, Some("read back")),
+    ] {
+        if fault.starts_with("fallocate:error=ENOSPC") && !is_on_disk {
+            continue;
+        }
+        fs::write(dir.path().join("src/file"), &files[which]).unwrap();
+        let inject = format!("inject={fault}");
+        let Some(mut command) = strace(&["-f", "-qq", "-o", "/dev/null", "-e", &inject]) else { return };
+        command.arg(env!("CARGO_BIN_EXE_iotide")).arg("stage").args(ONCE).args(["--purge", "staged"]);
+        let output = command.current_dir(dir.path()).output().unwrap();
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(if word.is_some() { 2 } else { 0 }), "{fault}: {said}");
+        assert!(word.is_none_or(|word| said.contains(word)), "{fault}: {said}");
+        let held = if word.is_some() { "src/file" } else { "dst/file" };
+        assert!(fs::read(dir.path().join(held)).unwrap() == files[which], "{fault}");
+        assert_eq!(dir.path().join("src/file").exists(), word.is_some(), "{fault}");
+        let names = fs::read_dir(dir.path().join("dst")).unwrap().flatten().map(|entry| entry.file_name());
+        assert!(names.into_iter().all(|name| name == ".iotide-stage" || name == "file"), "{fault}");
+    }
 }
 
 /// Runs a script with mounts of its own; `None`, said aloud, if that is not allowed. `$0` is the program.
