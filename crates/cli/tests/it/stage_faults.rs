@@ -582,7 +582,8 @@ fn a_long_file_is_brought_or_kept_whatever_writes_past_the_cache_meet() {
     stage(dir.path(), &ONCE).exits_with(0);
     // The second is read back while it is written.
     let files = [vec![7; (9 << 20) + 77], vec![8; (130 << 20) + 4096]];
-    let is_on_disk = [0xef53, 0x5846_5342, 0x9123_683e].contains(&rustix::fs::statfs(dir.path()).unwrap().f_type);
+    let is_on_disk =
+        [0xef53, 0x5846_5342, 0x9123_683e].contains(&rustix::fs::statfs(dir.path()).unwrap().f_type);
     for (fault, which, word) in [
         ("pwrite64:error=EINVAL:when=1", 0, None),
         // The second piece is at once longer than the first.
