@@ -202,8 +202,12 @@ pub(crate) fn run(ui: &mut Ui, args: &ServeArgs) -> anyhow::Result<ExitStatus> {
 
 fn carry(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
     let (config, _) = settings(options)?;
-    let tree = config.tree.filter(|tree| !tree.parents.is_empty());
-    let Some(tree) = tree else { bail!("--parent HOST:PORT says which daemon answers") };
+    // Who gathers for a switch knows nothing of the jobs of others: the settings of all nodes name the root, too.
+    let parents = config.tree.as_ref().map_or_else(Vec::new, TreeConfig::named_parents);
+    let Some(tree) = config.tree.filter(|_| !parents.is_empty()) else {
+        bail!("--parent HOST:PORT says which daemon answers")
+    };
+    let tree = TreeConfig { parents, ..tree };
     let parents = tree.parents.join(", ");
     match bridge(&config.socket, &tree, |path| {
         ui.status(format_args!("controllers are answered at {} by {parents}", path.display()));

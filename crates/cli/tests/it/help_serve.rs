@@ -678,6 +678,11 @@ fn help_on_serve_bridge_is_that_of_serve_with_an_example() {
     let help = Dir::new().iotide(["serve", "bridge", "--help"]).exits_with(0).stdout;
     assert!(help.contains("Answer controllers of this machine by the daemon at --parent"), "{help}");
     assert!(help.contains("iotide serve bridge --parent root:1338 --key tree.key"), "{help}");
+    // Who gathers for one's own switch does not know of all jobs.
+    let dir = Dir::new();
+    dir.iotide(["serve", "key", "tree.key"]).exits_with(0);
+    let said = dir.iotide(["serve", "bridge", "--key", "tree.key", "--parent", "slurm"]).exits_with(2).stderr;
+    assert!(said.contains("--parent HOST:PORT says which daemon answers"), "{said}");
 }
 
 #[test]

@@ -62,6 +62,12 @@ impl TreeConfig {
         };
         topology::slurm_port(parent).is_some() || parent.rsplit_once(':').is_some_and(is_address)
     }
+
+    /// The parents that are named by their addresses, without those that Slurm's topology says.
+    pub fn named_parents(&self) -> Vec<String> {
+        let is_named = |parent: &&String| topology::slurm_port(parent).is_none();
+        self.parents.iter().filter(is_named).cloned().collect()
+    }
 }
 
 /// A peer has said who it is after this.
