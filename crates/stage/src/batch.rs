@@ -251,8 +251,8 @@ impl Course<'_> {
                 Ok(File::from(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?))
             })
             .map_err(fault)?;
-        let is_on_disk = self.whole.is_known();
-        let target = Target { file: &file, dir: &temp.dir, name: &temp.name, is_on_disk };
+        let may_be_direct = self.whole.takes_direct_writes();
+        let target = Target { file: &file, dir: &temp.dir, name: &temp.name, may_be_direct };
         let (checksum, reading) =
             contents(&src, &target, task.numbers.size, is_sparse(&stat), self.clones, self.pace)?;
         let lost = metadata::copy(&src, &file, &task.attributes).map_err(fault)?;

@@ -55,8 +55,8 @@ pub(crate) struct Target<'a> {
     pub(crate) file: &'a File,
     pub(crate) dir: &'a OwnedFd,
     pub(crate) name: &'a [u8],
-    /// On a file system of which it is known that direct writes are good for it.
-    pub(crate) is_on_disk: bool,
+    /// On a file system of which it is known that direct writes do it good.
+    pub(crate) may_be_direct: bool,
 }
 
 /// Copies `size` bytes into a new file, holes as holes, and returns their checksum.
@@ -71,8 +71,8 @@ pub(crate) fn contents(
     pace: &Pace,
 ) -> Result<(Checksum, Option<ReadBack>), CopyError> {
     let is_clone = clones.make(src, dst.file);
-    let may_be_direct = dst.is_on_disk && !is_clone && !is_sparse && size >= DIRECT;
-    let is_direct = may_be_direct && begin_direct(dst.file, size)?;
+    let is_worth_it = dst.may_be_direct && !is_clone && !is_sparse && size >= DIRECT;
+    let is_direct = is_worth_it && begin_direct(dst.file, size)?;
     let copy = Copy { src, dst: dst.file, size, is_sparse, is_clone, pace };
     let reading = if is_direct && size >= 2 * READ_BACK { ReadBack::begin(dst) } else { None };
     let Some(reading) = reading else { return Ok((copy.fill(is_direct, |_| {})?, None)) };
@@ -430,7 +430,7 @@ mod tests {
         let clones = Clones::default();
         assert!(is_sparse(&src));
         let folder: OwnedFd = File::open(dir.path()).unwrap().into();
-        let target = Target { file: &dst, dir: &folder, name: b"dst", is_on_disk: true };
+        let target = Target { file: &dst, dir: &folder, name: b"dst", may_be_direct: true };
         let (sum, reading) = contents(&src, &target, 8 << 20, true, &clones, &pace).unwrap();
         assert!(reading.is_none());
         let bytes = std::fs::read(dir.join("src")).unwrap();
@@ -458,7 +458,7 @@ mod tests {
         let src = File::open(dir.join("src")).unwrap();
         let dst = File::create_new(dir.join("dst")).unwrap();
         let folder: OwnedFd = File::open(dir.path()).unwrap().into();
-        let target = Target { file: &dst, dir: &folder, name: b"dst", is_on_disk: true };
+        let target = Target { file: &dst, dir: &folder, name: b"dst", may_be_direct: true };
         let pace = Pace::free();
         let (sum, reading) = contents(&src, &target, size, false, &Clones::default(), &pace).unwrap();
         dst.sync_all().unwrap();

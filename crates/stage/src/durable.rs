@@ -13,7 +13,11 @@ use crate::parallel;
 
 /// File systems of which `syncfs` is known to return after all data and names are on the disk: ext2 to 4, XFS, Btrfs. Others may do less
 /// (FUSE passes it to nobody), or wait for a whole cluster.
-const WHOLE: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
+const WHOLE: [i64; 3] = [EXT, XFS, 0x9123_683e];
+const EXT: i64 = 0xef53;
+const XFS: i64 = 0x5846_5342;
+/// … and those of which long files are written past the cache: not Btrfs, which compresses only what comes through it.
+const DIRECT: [i64; 2] = [EXT, XFS];
 /// For fewer than this, a call for each costs no more.
 const LEAST: usize = 64;
 /// How many wait for the disk at once: a journalling file system makes them durable together.
@@ -28,6 +32,7 @@ const MAX_OTHERS: u64 = 64 << 20;
 pub(crate) struct Whole {
     /// Its device, if it can.
     device: Option<u64>,
+    takes_direct_writes: bool,
 }
 
 impl Whole {
@@ -36,12 +41,12 @@ impl Whole {
         let is_known = is_of_type(top, &WHOLE).unwrap_or(false);
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let device = fstat(top).ok().filter(|_| is_known && reports_errors(&release)).map(|stat| stat.st_dev);
-        Self { device }
+        Self { device, takes_direct_writes: is_of_type(top, &DIRECT).unwrap_or(false) }
     }
 
-    /// Whether it is one of the file systems of a disk that are known.
-    pub(crate) fn is_known(&self) -> bool {
-        self.device.is_some()
+    /// Whether long files are to be written past the cache.
+    pub(crate) fn takes_direct_writes(&self) -> bool {
+        self.takes_direct_writes
     }
 
     /// Syncs everything, if `n` things of `n_bytes` on `devices` are worth it. `false` says that nothing is known to be durable.
