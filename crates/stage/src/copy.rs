@@ -17,16 +17,14 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::checksum::{Checksum, Summing};
-use crate::pace::{Pace, Stopped};
+use crate::pace::{LONGEST, MIN_PIECE, Pace, Stopped};
 use crate::sys::write_back;
 
 /// What is moved between two looks at the pace: it fits into a core's cache, so that it is summed up from there.
 const PIECE: usize = 1 << 20;
-/// Files from here on are written past the cache, in pieces of at least and at most so many bytes; each is to take less than `LONGEST`.
+/// Files from here on are written past the cache, in pieces of up to so many bytes.
 const DIRECT: u64 = 8 << 20;
-const MIN_PIECE: usize = 256 << 10;
 const MAX_PIECE: usize = 4 << 20;
-const LONGEST: Duration = Duration::from_millis(50);
 /// Dirty pages of a file beyond this are waited for: writeback must not run on into a phase of the job.
 const MAX_DIRTY: u64 = 64 << 20;
 /// Writeback begins after so many bytes.
@@ -113,7 +111,7 @@ impl Copy<'_> {
             summing.add_zeroes(from - at);
             at = from;
             while at < to {
-                let n = piece.len().min(usize::try_from(to - at).unwrap_or(usize::MAX));
+                let n = self.pace.piece(piece.len()).min(usize::try_from(to - at).unwrap_or(usize::MAX));
                 self.pace.wait(n as u64)?;
                 let bytes = &mut space.bytes()[..n];
                 self.read(bytes, at)?;
@@ -194,7 +192,7 @@ fn write(file: &File, bytes: &[u8], at: u64, is_direct: &mut bool) -> Result<(),
     file.write_all_at(bytes, at).map_err(CopyError::Destination)
 }
 
-/// How much is written by one call: what takes about as long as the job can be made to wait.
+/// How much is written by one call: what takes no longer than the job may have to wait for it.
 struct Piece {
     n: usize,
     max: usize,
@@ -344,8 +342,9 @@ impl ReadBack {
                 // Direct reads begin and end at multiples; what is too much is not counted.
                 let begin = *at - *at % ALIGNED as u64;
                 let skipped = (*at - begin) as usize;
-                pace.wait(buffer.len() as u64)?;
-                let n = match file.read_at(buffer, begin) {
+                let n = pace.piece(buffer.len());
+                pace.wait(n as u64)?;
+                let n = match file.read_at(&mut buffer[..n], begin) {
                     Ok(n) if n <= skipped => return Err(CopyError::Changed),
                     Ok(n) => n,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

@@ -26,6 +26,9 @@ struct State {
 }
 
 const SOON: Duration = Duration::from_millis(200);
+/// What moves at a time takes no longer, unless it is as little as [`MIN_PIECE`].
+pub(crate) const LONGEST: Duration = Duration::from_millis(50);
+pub(crate) const MIN_PIECE: usize = 256 << 10;
 
 /// While this is held, answers are expected.
 pub(crate) struct Begun<'a> {
@@ -103,6 +106,13 @@ impl Pace {
         Begun { pace: self }
     }
 
+    /// How much to move at a time, at most `max`: what takes no longer than the job may have to wait for it.
+    pub(crate) fn piece(&self, max: usize) -> usize {
+        let n = (self.state().rate_bps * LONGEST.as_secs_f64()) as usize;
+        // A whole number of the least, as direct reads and writes begin at multiples of a page.
+        (n / MIN_PIECE * MIN_PIECE).max(MIN_PIECE).min(max)
+    }
+
     /// Waits until `n` bytes may move.
     pub(crate) fn wait(&self, n: u64) -> Result<(), Stopped> {
         let mut state = self.state();
@@ -167,6 +177,21 @@ mod tests {
         });
         drop(begun);
         assert_eq!(pace.unanswered_for(), None);
+    }
+
+    #[test]
+    fn the_slower_the_less_moves_at_a_time() {
+        let pace = Pace::free();
+        assert_eq!(pace.piece(4 << 20), 4 << 20);
+        for (rate_bps, n) in [(1e3, MIN_PIECE), (20e6, 3 * MIN_PIECE), (1e9, 4 << 20)] {
+            pace.set_rate(rate_bps);
+            assert_eq!(pace.piece(4 << 20), n, "{rate_bps}");
+        }
+        // A small file has no more.
+        assert_eq!(pace.piece(4096), 4096);
+        // While nothing moves, what was the rate before still is.
+        pace.set_rate(0.0);
+        assert_eq!(pace.piece(4 << 20), 4 << 20);
     }
 
     #[test]
