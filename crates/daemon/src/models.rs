@@ -31,8 +31,9 @@ pub const MOST_POINTS: usize = 10_000;
 const MOST_RUNS: usize = 1000;
 /// Models of so many applications (or choices of their runs) are in memory, those used last.
 const MOST_KEPT: usize = 256;
-/// Models in memory have about so many bytes in all.
-const MOST_BYTES: usize = 8 << 20;
+/// Models in memory have about so many bytes in all: those of a hundred applications with a run or two, which is what every change of a command line makes, or of
+/// ten whose calls are many. Others are fitted when they are asked for.
+const MOST_BYTES: usize = 2 << 20;
 /// Questions that wait for models to be fitted; of one user, a quarter.
 const MOST_WAITING: usize = 64;
 /// After it was fitted, an application rests for so many times as long: many short runs cost a tenth of a core, not one.
@@ -156,8 +157,7 @@ pub fn fit(runs: &[MeasuredRun], notes: Vec<String>) -> Fitted {
         }
     }
     builds.sort_by_key(|known| std::cmp::Reverse(known.last_ns));
-    // In memory numbers stand apart, where they are packed in the bytes of a store.
-    let n_bytes = 2 * set.to_bytes().len();
+    let n_bytes = set.settle();
     static GENERATION: AtomicU64 = AtomicU64::new(1);
     let generation = GENERATION.fetch_add(1, Ordering::Relaxed);
     Fitted { set, n_runs: runs.len(), builds, notes, generation, n_bytes, used: AtomicU64::new(0) }

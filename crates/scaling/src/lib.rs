@@ -41,6 +41,7 @@ mod auto;
 mod design;
 mod hypothesis;
 mod measurement;
+mod memory;
 mod model;
 mod multi;
 mod predict;

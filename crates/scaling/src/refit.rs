@@ -18,7 +18,7 @@ pub struct ModelSet {
     pub(crate) absorbed: BTreeSet<u64>,
     /// Whether those are kept; a set that answers one question and is not stored has no use for them.
     remembers: bool,
-    by_name: HashMap<(String, String), usize>,
+    pub(crate) by_name: HashMap<(String, String), usize>,
 }
 
 impl ModelSet {
