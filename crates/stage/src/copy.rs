@@ -71,13 +71,13 @@ pub(crate) fn contents(
     let is_clone = clones.make(src, dst.file);
     let is_worth_it = dst.may_be_direct && !is_clone && !is_sparse && size >= DIRECT;
     let is_direct = is_worth_it && begin_direct(dst.file, size)?;
-    let copy = Copy { src, dst: dst.file, size, is_sparse, is_clone, pace };
+    let copying = Copying { src, dst: dst.file, size, is_sparse, is_clone, pace };
     let reading = if is_direct && size >= 2 * READ_BACK { ReadBack::begin(dst) } else { None };
-    let Some(reading) = reading else { return Ok((copy.fill(is_direct, |_| {})?, None)) };
+    let Some(reading) = reading else { return Ok((copying.fill(is_direct, |_| {})?, None)) };
     let (written, ends) = mpsc::channel();
     thread::scope(|scope| {
         let reader = scope.spawn(move || reading.follow(&ends, pace));
-        let filled = copy.fill(is_direct, move |at| {
+        let filled = copying.fill(is_direct, move |at| {
             // Who reads no more has said why, or leaves it to the end.
             let _ = written.send(at);
         });
@@ -86,7 +86,7 @@ pub(crate) fn contents(
     })
 }
 
-struct Copy<'a> {
+struct Copying<'a> {
     src: &'a File,
     dst: &'a File,
     size: u64,
@@ -95,7 +95,7 @@ struct Copy<'a> {
     pace: &'a Pace,
 }
 
-impl Copy<'_> {
+impl Copying<'_> {
     /// Moves the bytes, and says now and then up to where they are written.
     fn fill(&self, mut is_direct: bool, written: impl Fn(u64)) -> Result<Checksum, CopyError> {
         let Self { dst, size, is_sparse, is_clone, .. } = *self;
