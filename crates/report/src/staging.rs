@@ -190,10 +190,11 @@ impl Tell for StagedCheck {
     fn tell(&self, _: usize, _: Ink) -> String {
         let n_all = self.files_good + self.faults.len() as u64;
         let mut out = format!(
-            "{}: {} of {} as they were, {}\n",
+            "{}: {} of {} as {}, {}\n",
             self.destination.for_terminal(),
             text::count(self.files_good),
             text::counted(n_all, "file"),
+            if n_all == 1 { "it was" } else { "they were" },
             text::bytes(self.bytes_good as f64)
         );
         list(&mut out, "wrong", self.faults.iter());

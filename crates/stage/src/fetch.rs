@@ -167,6 +167,8 @@ impl Fetch {
                 due.push(task);
             }
         }
+        // Written and read back.
+        pace.expect(new.saturating_mul(2));
         let mut due = &due[..];
         while !due.is_empty() {
             let (tasks, later) = due.split_at(n_in_batch(due, self.max_files.min(MAX_FILES)));

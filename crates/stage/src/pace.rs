@@ -19,6 +19,8 @@ struct State {
     /// When the bytes that were let through are due to be over.
     next: Instant,
     moved_bytes: u64,
+    /// How many these will be in the end, as far as that is known.
+    expected_bytes: Option<u64>,
     /// When something last moved, asked to, or was answered.
     last: Instant,
     /// How many batches are on their way.
@@ -55,6 +57,7 @@ impl Pace {
             rate_bps: f64::INFINITY,
             next: now,
             moved_bytes: 0,
+            expected_bytes: None,
             last: now,
             n_begun: 0,
         };
@@ -85,6 +88,18 @@ impl Pace {
     /// Bytes that were let through so far.
     pub fn moved_bytes(&self) -> u64 {
         self.state().moved_bytes
+    }
+
+    /// So many bytes are to move from now on, written and read back counted apart.
+    pub(crate) fn expect(&self, n_bytes: u64) {
+        let mut state = self.state();
+        state.expected_bytes = Some(state.moved_bytes.saturating_add(n_bytes));
+    }
+
+    /// How many bytes were let through, and how many it will have been in the end; `None` while that is not known.
+    pub fn progress(&self) -> Option<(u64, u64)> {
+        let state = self.state();
+        state.expected_bytes.map(|expected| (state.moved_bytes.min(expected), expected))
     }
 
     /// For how long those who move data have waited for an answer; `None` if nobody does.
@@ -177,6 +192,18 @@ mod tests {
         });
         drop(begun);
         assert_eq!(pace.unanswered_for(), None);
+    }
+
+    #[test]
+    fn how_far_it_is_is_known_once_it_is_known_how_much_there_is() {
+        let pace = Pace::free();
+        pace.wait(5).unwrap();
+        assert_eq!(pace.progress(), None);
+        pace.expect(10);
+        assert_eq!(pace.progress(), Some((5, 15)));
+        // What was read back beyond the end of a small file is not too much.
+        pace.wait(11).unwrap();
+        assert_eq!(pace.progress(), Some((15, 15)));
     }
 
     #[test]

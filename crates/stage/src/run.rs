@@ -92,6 +92,8 @@ pub fn run_once(
             *n <= MAX_TRIES
         });
         let n_safe = stager.tally.safe;
+        // Written and read back.
+        pace.expect(survey.due.iter().map(|task| task.numbers.size.saturating_mul(2)).sum());
         make_room(stager, high_water_bytes)?;
         while !survey.due.is_empty() && !pace.is_stopped() {
             let fault = stager.stage(&mut survey, pace)?;

@@ -45,8 +45,8 @@ pub type Checked = Result<u64, String>;
 /// No receipt is longer: a path in hexadecimal digits and a few numbers.
 const MAX_LINE: u64 = 4 << 20;
 
-/// Reads every file of which there is a receipt. `progress` hears of each.
-pub fn verify(dst: &Path, n_jobs: usize, progress: &(dyn Fn(u64) + Sync)) -> Result<Verified, StageError> {
+/// Reads every file of which there is a receipt.
+pub fn verify(dst: &Path, n_jobs: usize, pace: &Pace) -> Result<Verified, StageError> {
     let path = crate::stager::real(dst)?;
     let tree = Dirs::open(&path).map_err(StageError::io("cannot open", &path))?;
     let mut verified = Verified::default();
@@ -56,12 +56,8 @@ pub fn verify(dst: &Path, n_jobs: usize, progress: &(dyn Fn(u64) + Sync)) -> Res
     if verified.sources.is_empty() && verified.faults.is_empty() && receipts.is_empty() {
         return Err(StageError::NoReceipts { path });
     }
-    let pace = Pace::free();
-    let checked = parallel::each(n_jobs, &receipts, |receipt| {
-        let checked = check(&tree, receipt, &pace);
-        progress(receipt.size);
-        checked
-    });
+    pace.expect(receipts.iter().map(|receipt| receipt.size).sum());
+    let checked = parallel::each(n_jobs, &receipts, |receipt| check(&tree, receipt, pace));
     for (receipt, checked) in receipts.into_iter().zip(checked) {
         match checked {
             Ok(n_bytes) => {

@@ -14,7 +14,7 @@ use iotide_stage::{Fetch, Pace, Plan, Room, Tally, Wanted, fetch_in_gaps};
 
 use super::forecast::ForecastArgs;
 use super::out::stop_on_signals;
-use super::{status_of, told};
+use super::{WRITTEN_AND_READ_BACK, status_of, told, with_progress};
 use crate::ExitStatus;
 use crate::commands::OutputArgs;
 use crate::commands::ioskel::parse_size;
@@ -91,7 +91,7 @@ pub(super) fn run(ui: &mut Ui, args: &FetchArgs) -> anyhow::Result<ExitStatus> {
         true => in_gaps(ui, args, &mut fetch, wanted.as_ref(), room, &pace)?,
         false => {
             pace.set_rate(args.bandwidth.map_or(f64::INFINITY, |bytes| bytes as f64));
-            fetch.run(wanted.as_ref(), room, &pace)?
+            with_progress(ui, &pace, WRITTEN_AND_READ_BACK, || fetch.run(wanted.as_ref(), room, &pace))?
         }
     };
     let mut staging = told(&tally, &args.src, &args.dst);

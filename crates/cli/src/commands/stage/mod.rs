@@ -3,9 +3,12 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
-use iotide_report::{LeftFile, StagedFiles, Staging, Untrusted};
-use iotide_stage::{Pattern, Tally};
+use iotide_report::{LeftFile, StagedFiles, Staging, Untrusted, text};
+use iotide_stage::{Pace, Pattern, Tally};
 
 use crate::ExitStatus;
 use crate::ui::Ui;
@@ -53,6 +56,42 @@ pub(crate) fn run(ui: &mut Ui, args: &StageArgs) -> anyhow::Result<ExitStatus> {
         What::Verify(args) => verify::run(ui, args),
     }
 }
+
+/// Draws how much of all there is has moved while something is done: `what`, each byte so many times.
+fn with_progress<T>(ui: &mut Ui, pace: &Pace, (what, times): (&str, u64), act: impl FnOnce() -> T) -> T {
+    if !ui.shows_progress() {
+        return act();
+    }
+    /// Ends the drawing whatever happens, at once.
+    struct Drawing<'a>(&'a AtomicBool, thread::Thread);
+    impl Drop for Drawing<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+            self.1.unpark();
+        }
+    }
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let drawing = scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                if let Some((moved, all)) = pace.progress() {
+                    let bytes = |n: u64| text::bytes((n / times) as f64);
+                    ui.progress_bar(
+                        moved,
+                        Some(all),
+                        format_args!("{} of {} {what}", bytes(moved), bytes(all)),
+                    );
+                }
+                thread::park_timeout(Duration::from_millis(100));
+            }
+        });
+        let _drawing = Drawing(&is_done, drawing.thread().clone());
+        act()
+    })
+}
+
+/// What each byte of a copy is.
+const WRITTEN_AND_READ_BACK: (&str, u64) = ("written and read back", 2);
 
 /// Names are bytes; people and JSON get text.
 fn shown(path: &[u8]) -> Untrusted {

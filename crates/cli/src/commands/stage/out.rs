@@ -16,7 +16,7 @@ use iotide_stage::{
 
 use super::forecast::ForecastArgs;
 use super::turns::{Place, TurnArgs, job_id};
-use super::{parse_pattern, status_of, told};
+use super::{WRITTEN_AND_READ_BACK, parse_pattern, status_of, told, with_progress};
 use crate::ExitStatus;
 use crate::commands::ioskel::{parse_seconds, parse_size};
 use crate::commands::{OutputArgs, heed_signals};
@@ -217,8 +217,8 @@ fn once(
             }
         });
         let high_water = args.high_water_bytes().map(|bytes| bytes as u64);
-        let fault = run_once(stager, pace, high_water, &mut |tally| {
-            ui.progress(format_args!("{} files safe, {} to go", tally.safe, tally.waiting));
+        let fault = with_progress(ui, pace, WRITTEN_AND_READ_BACK, || {
+            run_once(stager, pace, high_water, &mut |_| {})
         });
         is_done.store(true, Relaxed);
         fault

@@ -1,12 +1,11 @@
 //! `iotide stage verify`: whether what was brought is still what it was.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use iotide_report::{LeftFile, StageAnswer, StagedCheck};
-use iotide_stage::verify;
+use iotide_stage::{Pace, verify};
 
-use super::shown;
+use super::{shown, with_progress};
 use crate::ExitStatus;
 use crate::commands::OutputArgs;
 use crate::ui::Ui;
@@ -33,11 +32,8 @@ Examples:
   iotide stage verify /pfs/results --format json | jq '.runs[0].faults'";
 
 pub(super) fn run(ui: &mut Ui, args: &VerifyArgs) -> anyhow::Result<ExitStatus> {
-    let n_bytes = AtomicU64::new(0);
-    let count = |n| {
-        n_bytes.fetch_add(n, Ordering::Relaxed);
-    };
-    let verified = verify(&args.dst, args.jobs.into(), &count)?;
+    let pace = Pace::free();
+    let verified = with_progress(ui, &pace, ("read", 1), || verify(&args.dst, args.jobs.into(), &pace))?;
     let faults = verified.faults.iter();
     let check = StagedCheck {
         destination: args.dst.to_string_lossy().into(),
