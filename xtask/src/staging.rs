@@ -22,6 +22,11 @@ const BANDWIDTH: &str = "100MiB";
 /// What the small buffer holds: two and a half bursts.
 const SMALL: &str = "200M";
 
+const HELP: &str = "usage: cargo xtask staging [--iotide FILE]
+
+  --iotide FILE   the iotide to measure (built in release mode unless given); about six minutes
+";
+
 /// One run.
 struct Case {
     name: &'static str,
@@ -77,9 +82,14 @@ struct Measured {
 }
 
 pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
-    let program = match args.iter().position(|arg| arg == "--iotide") {
-        Some(at) => PathBuf::from(args.get(at + 1).ok_or("--iotide needs a path")?),
-        None => product::build()?,
+    let program = match args {
+        [] => product::build()?,
+        [option, path] if option == "--iotide" => PathBuf::from(path),
+        [option] if option == "-h" || option == "--help" => {
+            print!("{HELP}");
+            return Ok(Outcome::Good);
+        }
+        _ => return Err(format!("that is not known\n{HELP}")),
     };
     let folder = std::env::temp_dir().join(format!("iotide-staging-{}", std::process::id()));
     println!("{PHASES} phases of {BURST} after {COMPUTE} s each; buffer and results share {BANDWIDTH}/s\n");
