@@ -31,9 +31,9 @@ pub const MOST_POINTS: usize = 10_000;
 const MOST_RUNS: usize = 1000;
 /// Models of so many applications (or choices of their runs) are in memory, those used last.
 const MOST_KEPT: usize = 256;
-/// Models in memory have about so many bytes in all: those of a hundred applications with a run or two, which is what every change of a command line makes, or of
-/// ten whose calls are many. Others are fitted when they are asked for.
-const MOST_BYTES: usize = 2 << 20;
+/// Models in memory have about so many bytes in all: those of sixty applications with a run or two, which is what every change of a command line makes, or of
+/// a handful whose calls are many. Others are fitted when they are asked for, in less than a tenth of a second.
+const MOST_BYTES: usize = 1 << 20;
 /// Questions that wait for models to be fitted; of one user, a quarter.
 const MOST_WAITING: usize = 64;
 /// After it was fitted, an application rests for so many times as long: many short runs cost a tenth of a core, not one.
