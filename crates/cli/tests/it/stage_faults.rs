@@ -593,9 +593,9 @@ fn a_long_file_is_brought_or_kept_whatever_writes_past_the_cache_meet() {
         ("pwrite64:error=EINTR:when=1+2", 1, None),
         ("fallocate:error=ENOSPC", 0, Some("No space left")),
         ("pwrite64:error=EDQUOT:when=3+", 1, Some("quota")),
-        // Says that it took the piece, and took nothing.
-        ("pwrite64:retval=1048576:when=1", 0, Some("read back")),
-        ("pwrite64:retval=4194304:when=8", 1, Some("read back")),
+        // Says that it took a part of the piece, and took nothing.
+        ("pwrite64:retval=4096:when=1", 0, Some("read back")),
+        ("pwrite64:retval=4096:when=8", 1, Some("read back")),
     ] {
         if fault.starts_with("fallocate:error=ENOSPC") && !is_direct {
             continue;
