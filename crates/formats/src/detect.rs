@@ -4,8 +4,12 @@ use iotide_table::{Cells, Dialect, is_remark};
 use memchr::memmem;
 
 use crate::{
-    Format, ReadError, darshan, dftracer, gekkofs, gzip, input::Input, lmt, lustre, native, prometheus,
-    proxy, recorder, scanner::BYTE_ORDER_MARK, strace, tau, text, tmio, tracer,
+    Format, ReadError, darshan, dftracer, gekkofs, gzip,
+    input::Input,
+    lmt, lustre, native, prometheus, proxy, recorder,
+    rows::{SEPARATORS, split_unit},
+    scanner::BYTE_ORDER_MARK,
+    strace, tau, text, tmio, tracer,
 };
 
 /// Tells the format of a source.
@@ -43,8 +47,8 @@ pub(crate) fn is_told(head: &[u8]) -> bool {
         Some(format) if format.is_binary() => true,
         // A text is told by whole lines: half a name is another name. Which of the tables it is, by one of two names.
         Some(Format::Jsonl) => {
-            let has = |key: &[u8]| memmem::find(whole_lines(head), key).is_some();
-            has(b"\"time\"") || has(b"\"start\"")
+            let head = whole_lines(head);
+            key_of_time(head, "time").is_some() || key_of_time(head, "start").is_some()
         }
         Some(_) => of_head(whole_lines(head)).is_some(),
         None => false,
@@ -65,10 +69,10 @@ pub(crate) fn is_series(head: &[u8]) -> bool {
     let head = without_mark(head);
     if head.trim_ascii_start().starts_with(b"{") {
         // Whichever key comes first.
-        let at = |key: &[u8]| memmem::find(head, key).unwrap_or(usize::MAX);
-        return at(b"\"time\"") < at(b"\"start\"");
+        let at = |name| key_of_time(head, name).unwrap_or(usize::MAX);
+        return at("time") < at("start");
     }
-    header(head, b",").is_some_and(|names| has(&names, "time") && !has(&names, "start"))
+    header(head, SEPARATORS).is_some_and(|names| has_time(&names, "time") && !has_time(&names, "start"))
 }
 
 fn of_head(head: &[u8]) -> Option<Format> {
@@ -144,7 +148,14 @@ fn of_json(text: &[u8]) -> Option<Format> {
             Format::TmioJson
         });
     }
-    (names("time") || names("start") || names("op")).then_some(Format::Jsonl)
+    let has_time = |name| key_of_time(text, name).is_some();
+    (has_time("time") || has_time("start") || names("op")).then_some(Format::Jsonl)
+}
+
+/// Where the key of a time first stands in JSON, with or without a unit.
+fn key_of_time(text: &[u8], name: &str) -> Option<usize> {
+    let keys = ["", "_s", "_ms", "_us", "_ns"].map(|unit| format!("\"{name}{unit}\""));
+    keys.iter().filter_map(|key| memmem::find(text, key.as_bytes())).min()
 }
 
 /// What stands in quotes before a colon, as long as it is plain text.
@@ -182,8 +193,12 @@ fn is_tmio_msgpack(head: &[u8]) -> bool {
 
 /// A header of several columns, of which at least one is known: a column that is missing is told when reading.
 fn is_table(text: &[u8]) -> bool {
-    let known = ["rank", "op", "start", "end", "bytes", "time", "bandwidth"];
-    header(text, b",").is_some_and(|names| names.len() > 1 && known.iter().any(|name| has(&names, name)))
+    let known = ["rank", "op", "bytes", "bandwidth"];
+    let is_known = |names: &[&[u8]]| {
+        known.iter().any(|name| has(names, name))
+            || ["start", "end", "time"].iter().any(|name| has_time(names, name))
+    };
+    header(text, SEPARATORS).is_some_and(|names| names.len() > 1 && is_known(&names))
 }
 
 /// The names on the first line that is no comment, with one of these separators between them.
@@ -199,6 +214,14 @@ pub(crate) fn header<'a>(text: &'a [u8], separators: &[u8]) -> Option<Vec<&'a [u
 
 pub(crate) fn has(names: &[&[u8]], name: &str) -> bool {
     names.iter().any(|known| known.eq_ignore_ascii_case(name.as_bytes()))
+}
+
+/// The same for a time, which may have its unit in its name.
+fn has_time(names: &[&[u8]], name: &str) -> bool {
+    let is_it = |known: &[u8]| known.eq_ignore_ascii_case(name.as_bytes());
+    names.iter().any(|known| {
+        is_it(known) || split_unit(&known.to_ascii_lowercase()).is_some_and(|(known, _)| is_it(known))
+    })
 }
 
 fn has_built_in_arrays(text: &[u8]) -> bool {
@@ -224,6 +247,9 @@ mod tests {
             ("rank,op,start,end,bytes\n", Some(Format::Csv)),
             ("# a=b\n\n\"time\",\"bandwidth\"\n", Some(Format::Csv)),
             ("\u{feff}time,read,write", Some(Format::Csv)),
+            ("op;start_ns;duration_ns;bytes\n", Some(Format::Csv)),
+            ("Time_ms\tread\n", Some(Format::Csv)),
+            ("{\"time_ns\": 1, \"read\": 2}\n", Some(Format::Jsonl)),
             ("{\"time\": 1, \"bandwidth\": 2}\n", Some(Format::Jsonl)),
             ("{\"rank\": 0, \"op\": \"read\"}\n", Some(Format::Jsonl)),
             ("\t{\"write_sync\":{\"a\": 1}}\n\t{\"io_time\":{}}\n", Some(Format::TmioJsonl)),

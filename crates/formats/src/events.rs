@@ -1,6 +1,6 @@
 //! Tables of events that anyone can write, as CSV or JSON Lines.
 //!
-//! Columns `rank, op, start, end, bytes`, and if known `file, opens, seeks, layer, grain, calls`; see `docs/formats.md`.
+//! Columns `rank, op, start, end, bytes`, and if known `file, opens, seeks, layer, grain, calls`; a `duration` may stand for the end. See `docs/formats.md`.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ use crate::{
 mod plain;
 
 const COLUMNS: &[&str] =
-    &["rank", "op", "start", "end", "bytes", "file", "opens", "seeks", "layer", "grain", "calls"];
+    &["rank", "op", "start", "end", "bytes", "file", "opens", "seeks", "layer", "grain", "calls", "duration"];
 const RANK: usize = 0;
 const OP: usize = 1;
 const START: usize = 2;
@@ -31,12 +31,14 @@ const COUNTS: [(usize, Op); 2] = [(6, Op::Open), (7, Op::Seek)];
 const LAYER: usize = 8;
 const GRAIN: usize = 9;
 const CALLS: usize = 10;
+const DURATION: usize = 11;
+const TIMES: &[usize] = &[START, END, DURATION];
 
 pub(crate) fn read<S: EventSink>(input: Input, syntax: Syntax, sink: &mut S) -> Result<TraceInfo, Fault> {
     let mut losses = Losses::default();
     let mut files = Files::default();
-    let mut rows = Rows::open(input, syntax, COLUMNS, &mut losses)?;
-    rows.require([RANK, OP, START, END, BYTES])?;
+    let mut rows = Rows::open(input, syntax, COLUMNS, TIMES, &mut losses)?;
+    rows.require([OP, START, if rows.has(DURATION) { DURATION } else { END }, BYTES])?;
     'rows: loop {
         if pass_plain_rows(&mut rows, &mut files, sink).is_break() || !rows.advance(&mut losses)? {
             break;
@@ -72,7 +74,9 @@ pub(crate) fn read<S: EventSink>(input: Input, syntax: Syntax, sink: &mut S) -> 
 
 /// Reads rows as long as they are written plainly, which is nearly always; the next one is left to [`event`].
 fn pass_plain_rows<S: EventSink>(rows: &mut Rows, files: &mut Files, sink: &mut S) -> ControlFlow<()> {
-    let Some((header, text)) = rows.ahead() else { return ControlFlow::Continue(()) };
+    let Some((header, text)) = rows.ahead().filter(|(header, _)| header.contains(&Some(END))) else {
+        return ControlFlow::Continue(());
+    };
     let (mut at, mut n_lines) = (0, 0);
     let mut flow = ControlFlow::Continue(());
     while flow.is_continue()
@@ -87,13 +91,7 @@ fn pass_plain_rows<S: EventSink>(rows: &mut Rows, files: &mut Files, sink: &mut 
 }
 
 fn event(rows: &Rows, files: &mut Files) -> Result<Event, Nonsense> {
-    let (start, end) = match (rows.nanos(START), rows.nanos(END)) {
-        (Some(start), Some(end)) if start <= end => {
-            (Timestamp::from_nanos_since_start(start), Timestamp::from_nanos_since_start(end))
-        }
-        // An exponent, too many digits, or something that is wrong and will be said so.
-        _ => interval(rows.number(START)?, rows.number(END)?)?,
-    };
+    let (start, end) = span(rows)?;
     let op = op(rows.value(OP).unwrap_or_default())?;
     // A metadata operation moves nothing, and may leave the field empty.
     let bytes = match rows.value(BYTES) {
@@ -118,6 +116,25 @@ fn event(rows: &Rows, files: &mut Files) -> Result<Event, Nonsense> {
     })
 }
 
+/// From when to when, by the end or, without one, by the duration.
+fn span(rows: &Rows) -> Result<(Timestamp, Timestamp), Nonsense> {
+    let by_duration = rows.value(END).is_none() && rows.value(DURATION).is_some();
+    let last = if by_duration { DURATION } else { END };
+    if let (Some(start), Some(last)) = (rows.nanos(START), rows.nanos(last)) {
+        // Each is at most half of what a timestamp holds.
+        let end = if by_duration { start + last } else { last };
+        if start <= end {
+            return Ok((Timestamp::from_nanos_since_start(start), Timestamp::from_nanos_since_start(end)));
+        }
+    }
+    // An exponent, too many digits, or something that is wrong and will be said so.
+    let (start_s, last_s) = (rows.number(START)?, rows.number(last)?);
+    if by_duration && (last_s.is_nan() || last_s < 0.0) {
+        return Err(Nonsense::new("not a duration", format!("duration {last_s} is not a duration")));
+    }
+    interval(start_s, if by_duration { start_s + last_s } else { last_s })
+}
+
 /// What an optional column names; the usual if it names nothing.
 fn named<T: Default>(rows: &Rows, column: usize, of_name: fn(&str) -> Option<T>) -> Result<T, Nonsense> {
     let Some(name) = rows.value(column) else { return Ok(T::default()) };
@@ -134,7 +151,11 @@ fn op(name: &[u8]) -> Result<Op, Nonsense> {
         .ok_or_else(|| Nonsense::new("unknown op", format!("{} is not an operation", quoted(name))))
 }
 
+/// All together where the table has no ranks.
 fn rank(rows: &Rows) -> Result<Rank, Nonsense> {
+    if rows.value(RANK).is_none() && !rows.has_everywhere(RANK) {
+        return Ok(Rank::ALL);
+    }
     let rank = rows.number(RANK)?;
     if rank.fract() == 0.0 && (-1.0..=f64::from(i32::MAX)).contains(&rank) {
         Ok(Rank(rank as i32))
@@ -294,6 +315,66 @@ mod tests {
             "r0 write 0.5..1.5 1000B
              r-1 read 2..3 7B
              r3 open 0..0.25 0B",
+        );
+    }
+
+    #[test]
+    fn tables_have_other_separators_and_numbers_with_commas() {
+        let events = "r0 write 0.5..1.5 1000B
+             r-1 read 2..3 7B";
+        check("rank;op;start;end;bytes\n0;write;0.5;1.5;1000\n-1;read;2;3;7\n", events);
+        check("rank;op;start;end;bytes\n0;write;0,5;1,5;1000\n-1;read;2,0;3;7\n", events);
+        check("rank\top\tstart\tend\tbytes\n0\twrite\t0.5\t1.5\t1000\n-1\tread\t2\t3\t7\n", events);
+        // A comma between numbers is none in them.
+        check(
+            "rank;op;start;end;bytes\n0;write;0,5;1,5;1,000,000\n-1;read;2;3;7\n",
+            "r-1 read 2..3 7B
+             loss of 1: line 2: bytes is \"1,000,000\", not a number",
+        );
+    }
+
+    #[test]
+    fn a_time_may_have_its_unit_in_its_name() {
+        let events = "r0 write 0.5..1.5 1000B
+             r-1 read 2..3 7B";
+        check("rank,op,start_ms,end_ms,bytes\n0,write,500,1500,1000\n-1,read,2e3,3000.0,7\n", events);
+        check(
+            "rank,op,Start_us,End_us,bytes\n0,write,500000,1500000,1000\n-1,read,2000000,3000000,7\n",
+            events,
+        );
+        check("rank,op,start_s,end_s,bytes\n0,write,0.5,1.5,1000\n-1,read,2,3,7\n", events);
+        // Whichever column comes first, the plain one counts.
+        check("rank,start_ns,op,start,end,bytes\n0,7,write,0.5,1.5,1000\n-1,7,read,2,3,7\n", events);
+        check(
+            "{\"rank\":0,\"op\":\"write\",\"start_ns\":500000000,\"end_ns\":1500000000,\"bytes\":1000}\n\
+             {\"rank\":-1,\"op\":\"read\",\"start\":2,\"end\":3,\"bytes\":7}\n",
+            events,
+        );
+    }
+
+    #[test]
+    fn nanoseconds_since_1970_are_kept_to_the_last() {
+        let table = b"op,start_ns,duration_ns,bytes\nwrite,1700000000123456789,1,5\n";
+        let event = read(&OpenOptions::default(), table).unwrap().events[0];
+        assert_eq!(event.start.as_nanos(), 1_700_000_000_123_456_789);
+        assert_eq!(event.end.as_nanos(), 1_700_000_000_123_456_790);
+    }
+
+    #[test]
+    fn a_duration_stands_for_the_end_and_no_rank_for_all() {
+        check(
+            "op,start,duration,bytes\nwrite,0.5,1,1000\nread,2,1e0,7\nread,3,-1,7\nread,0,0,1\n",
+            "r-1 write 0.5..1.5 1000B
+             r-1 read 2..3 7B
+             r-1 read 0..0 1B
+             loss of 1: line 4: duration -1 is not a duration",
+        );
+        // An end says it itself.
+        check("rank,op,start,end,duration,bytes\n0,write,1,2,9,5\n", "r0 write 1..2 5B");
+        check(
+            "{\"op\":\"write\",\"start\":1,\"duration\":1,\"bytes\":5}\n{\"op\":\"write\",\"start\":3,\"end\":4,\"bytes\":5}\n",
+            "r-1 write 1..2 5B
+             r-1 write 3..4 5B",
         );
     }
 

@@ -138,7 +138,7 @@ const LONGEST_NAME: usize = 256;
 
 fn read_table(input: Input, syntax: Syntax, options: &JobLogOptions) -> Result<JobLog, Fault> {
     let mut losses = Losses::default();
-    let mut rows = Rows::open(input, syntax, COLUMNS, &mut losses)?;
+    let mut rows = Rows::open(input, syntax, COLUMNS, &[], &mut losses)?;
     require(|column| rows.has(column), rows.header_place())?;
     let mut collector = Collector::default();
     while rows.advance(&mut losses)? {

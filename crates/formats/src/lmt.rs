@@ -48,7 +48,7 @@ pub(crate) fn recognises(head: &[u8]) -> bool {
 /// Reads one file.
 pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
     let mut decoder = Decoder::default();
-    let mut rows = Rows::open(input, Syntax::TabsOrCommas, COLUMNS, &mut decoder.losses)?;
+    let mut rows = Rows::open(input, Syntax::Printed, COLUMNS, &[], &mut decoder.losses)?;
     require_times_and_counters(&rows)?;
     // The number and the name of a target say the same.
     let target = TARGET.into_iter().find(|&column| rows.has(column)).unwrap_or(TARGET[0]);

@@ -18,10 +18,11 @@ use crate::{
 /// How a table is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Syntax {
-    /// A header line, then values separated by commas; RFC 4180 with `\n` or `\r\n`, `#` begins a comment line.
+    /// A header line, then values separated by commas, semicolons or tabs, whichever the header has most of; RFC 4180 with `\n` or `\r\n`, `#` begins a
+    /// comment line.
     Csv,
-    /// The same with tabs or commas, whichever the header has more of.
-    TabsOrCommas,
+    /// The same, and of two columns of one name the first counts: what a program writes.
+    Printed,
     /// The same with bars and without quotes; below the header, `#` begins nothing.
     Bars,
     /// One JSON object a line.
@@ -35,6 +36,10 @@ pub(crate) struct Rows {
     scanner: Scanner,
     syntax: Syntax,
     columns: &'static [&'static str],
+    /// Those of them that are times, and may be so in a unit that their name ends with: `start_ns`.
+    times: &'static [usize],
+    /// The unit of each wanted column, as the power of ten of which a second has so many: 9 for nanoseconds.
+    units: Vec<u8>,
     /// What is between values, unless it is JSON.
     dialect: Dialect,
     /// Unless it is JSON: which wanted column each column of the file is.
@@ -49,6 +54,15 @@ pub(crate) struct Rows {
     pub(crate) job: JobInfo,
     /// What the table says is missing from it; see [`MOST_STATED_LOSSES`].
     stated_losses: Vec<Loss>,
+}
+
+/// What may stand between values; of those that a header has equally often, the last.
+pub(crate) const SEPARATORS: &[u8] = b"\t;,";
+
+/// The name of a time and the unit that it ends with, as in `start_ns`.
+pub(crate) fn split_unit(name: &[u8]) -> Option<(&[u8], u8)> {
+    let units: [(&[u8], u8); 4] = [(b"_s", 0), (b"_ms", 3), (b"_us", 6), (b"_ns", 9)];
+    units.into_iter().find_map(|(suffix, unit)| Some((name.strip_suffix(suffix)?, unit)))
 }
 
 /// A row is no longer than this; a longer one is a loss.
@@ -69,12 +83,15 @@ impl Rows {
         input: Input,
         syntax: Syntax,
         columns: &'static [&'static str],
+        times: &'static [usize],
         losses: &mut Losses,
     ) -> Result<Self, Fault> {
         let mut rows = Self {
             scanner: Scanner::new(input.into_read()),
             syntax,
             columns,
+            times,
+            units: vec![0; columns.len()],
             dialect: if syntax == Syntax::Bars { Dialect::BARS } else { Dialect::CSV },
             header: Vec::new(),
             header_line: 0,
@@ -99,6 +116,11 @@ impl Rows {
     /// Whether the table has that column. JSON Lines may have any: each row tells for itself.
     pub(crate) fn has(&self, column: usize) -> bool {
         self.syntax == Syntax::JsonLines || self.header.contains(&Some(column))
+    }
+
+    /// Whether every row must have a value in that column: its header says so.
+    pub(crate) fn has_everywhere(&self, column: usize) -> bool {
+        self.header.contains(&Some(column))
     }
 
     /// Fails if one of these columns is missing.
@@ -131,10 +153,13 @@ impl Rows {
         Ok(false)
     }
 
-    /// CSV: which wanted column each column is, and the text ahead, at the beginning of a line. Whoever can tell its rows
+    /// CSV with commas and seconds: which wanted column each column is, and the text ahead, at the beginning of a line. Whoever can tell its rows
     /// apart more cheaply than [`Rows::advance`] does so, and says by [`Rows::pass`] how far that went.
     pub(crate) fn ahead(&self) -> Option<(&[Option<usize>], &[u8])> {
-        (self.syntax == Syntax::Csv).then(|| (self.header.as_slice(), self.scanner.buffered()))
+        let is_plain = self.syntax == Syntax::Csv
+            && self.dialect == Dialect::CSV
+            && self.units.iter().all(|unit| *unit == 0);
+        is_plain.then(|| (self.header.as_slice(), self.scanner.buffered()))
     }
 
     /// Moves on behind lines that were taken from [`Rows::ahead`].
@@ -164,13 +189,31 @@ impl Rows {
         let Some(text) = self.value(column) else {
             return Err(Nonsense::new("no value", format!("no value for {name}")));
         };
-        parse_f64(text)
-            .ok_or_else(|| Nonsense::new("not a number", format!("{name} is {}, not a number", quoted(text))))
+        let number = parse_f64(text).or_else(|| self.with_a_comma(text)).ok_or_else(|| {
+            Nonsense::new("not a number", format!("{name} is {}, not a number", quoted(text)))
+        })?;
+        Ok(number / 10f64.powi(self.units[column].into()))
     }
 
-    /// The seconds in a wanted column as nanoseconds, where they are written as plain digits.
+    /// Where semicolons stand between numbers, a comma may stand in them.
+    fn with_a_comma(&self, text: &[u8]) -> Option<f64> {
+        let comma = memchr::memchr(b',', text).filter(|_| self.dialect.separator == b';')?;
+        let mut text = text.to_vec();
+        text[comma] = b'.';
+        parse_f64(&text)
+    }
+
+    /// The time in a wanted column as nanoseconds, where it is written as plain digits.
     pub(crate) fn nanos(&self, column: usize) -> Option<i64> {
-        parse_nanos(self.value(column)?)
+        let text = self.value(column)?;
+        match self.units[column] {
+            0 => parse_nanos(text),
+            // Nanoseconds since 1970 are more than a floating-point number holds.
+            unit => {
+                let whole: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+                whole.checked_mul(10i64.pow(u32::from(9 - unit))).filter(|nanos| nanos.abs() <= i64::MAX / 2)
+            }
+        }
     }
 
     /// Fetches the next line that is neither blank nor a comment into `text`.
@@ -230,25 +273,48 @@ impl Rows {
             return Err(Fault::at(Place::Line(self.line.max(1)), "there is no header line"));
         }
         self.header_line = self.line;
-        if self.syntax == Syntax::TabsOrCommas {
-            self.dialect = Dialect::of_header(&self.text, b"\t,");
+        if self.syntax != Syntax::Bars {
+            self.dialect = Dialect::of_header(&self.text, SEPARATORS);
         }
         let place = Place::Line(self.header_line);
         let fault = |fault: String| Fault::at(place, fault);
         let mut cells = Cells::new(self.dialect);
+        let mut names = Vec::new();
         while let Some(cell) =
             cells.next_in(&self.text).map_err(|OpenQuote| fault("a quote that does not end".into()))?
         {
-            let name = self.text[cell.range].to_ascii_lowercase();
-            let column = self.columns.iter().position(|column| column.as_bytes() == name);
-            let is_second = column.is_some() && self.header.contains(&column);
-            if is_second && self.syntax == Syntax::Csv {
-                return Err(fault(format!("the header has two columns {}", quoted(&name))));
+            names.push(self.text[cell.range].to_ascii_lowercase());
+        }
+        self.header = vec![None; names.len()];
+        for (i, name) in names.iter().enumerate() {
+            let Some(column) = self.column_named(name) else { continue };
+            if !self.header.contains(&Some(column)) {
+                self.header[i] = Some(column);
+            } else if self.syntax == Syntax::Csv {
+                return Err(fault(format!("the header has two columns {}", quoted(name))));
             }
             // Of two columns that a program writes the first is as good as the other.
-            self.header.push(column.filter(|_| !is_second));
+        }
+        // The same time twice, plainly and in another unit: the plain one.
+        for (i, name) in names.iter().enumerate() {
+            if let Some((column, unit)) = self.time_named(name)
+                && !self.header.contains(&Some(column))
+            {
+                (self.header[i], self.units[column]) = (Some(column), unit);
+            }
         }
         Ok(())
+    }
+
+    /// Which wanted column a name is.
+    fn column_named(&self, name: &[u8]) -> Option<usize> {
+        self.columns.iter().position(|column| column.as_bytes() == name)
+    }
+
+    /// Which wanted column the name of a time with a unit is, and the unit.
+    fn time_named(&self, name: &[u8]) -> Option<(usize, u8)> {
+        let (name, unit) = split_unit(name)?;
+        self.column_named(name).filter(|column| self.times.contains(column)).map(|column| (column, unit))
     }
 
     fn split_row(&mut self) -> Result<Result<bool, Nonsense>, Fault> {
@@ -312,11 +378,20 @@ impl Rows {
     fn split_json(&mut self, losses: &mut Losses) -> Result<bool, Nonsense> {
         self.values.fill(None);
         let columns = self.columns;
+        let (mut text, mut values) = (std::mem::take(&mut self.text), std::mem::take(&mut self.values));
+        let mut units = std::mem::take(&mut self.units);
         let index_of = |key: &[u8]| {
-            columns.iter().chain(&JOB_FACTS).chain(&LOSS_FACTS).position(|name| name.as_bytes() == key)
+            let plain = self.column_named(key).map(|column| (column, 0));
+            if let Some((column, unit)) = plain.or_else(|| self.time_named(key)) {
+                units[column] = unit;
+                return Some(column);
+            }
+            let fact = JOB_FACTS.iter().chain(&LOSS_FACTS).position(|name| name.as_bytes() == key);
+            fact.map(|fact| columns.len() + fact)
         };
-        split_object(&mut self.text, &mut self.values, index_of)
-            .map_err(|fault| Nonsense::new("not a JSON object", format!("not a JSON object: {fault}")))?;
+        let split = split_object(&mut text, &mut values, index_of);
+        (self.text, self.values, self.units) = (text, values, units);
+        split.map_err(|fault| Nonsense::new("not a JSON object", format!("not a JSON object: {fault}")))?;
         for (fact, name) in JOB_FACTS.iter().enumerate() {
             if let Some(range) = self.values[columns.len() + fact].clone() {
                 set_job_fact(&mut self.job, name.as_bytes(), &self.text[range])?;
@@ -429,7 +504,7 @@ fn loss_of(what: &[u8], records: Option<&[u8]>, since: Option<&[u8]>) -> Loss {
 fn split_object(
     text: &mut Vec<u8>,
     values: &mut [Option<Range<usize>>],
-    index_of: impl Fn(&[u8]) -> Option<usize>,
+    mut index_of: impl FnMut(&[u8]) -> Option<usize>,
 ) -> Result<(), &'static str> {
     let mut at = skip_space(text, 0);
     if text.get(at) != Some(&b'{') {

@@ -22,7 +22,7 @@ const RATES: [(usize, Op); 3] = [(1, Op::Write), (2, Op::Read), (3, Op::Write)];
 /// Reads the table. Sections every reader has: what it needs, records one by one, losses at the end.
 pub(crate) fn read(input: Input, syntax: Syntax, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
     let mut losses = Losses::default();
-    let mut rows = Rows::open(input, syntax, COLUMNS, &mut losses)?;
+    let mut rows = Rows::open(input, syntax, COLUMNS, &[TIME], &mut losses)?;
     rows.require([TIME])?;
     if !RATES.iter().any(|&(column, _)| rows.has(column)) {
         rows.require([RATES[0].0])?;
@@ -129,6 +129,15 @@ mod tests {
             "time,bandwidth\n0,100\n2,50\n3,0\n",
             "r-1 write 0..2 200B bin
              r-1 write 2..3 50B bin",
+        );
+    }
+
+    #[test]
+    fn semicolons_and_units_are_those_of_the_header() {
+        check(
+            "time_ms;bandwidth\n0;100\n2000;50,5\n3000;0\n",
+            "r-1 write 0..2 200B bin
+             r-1 write 2..3 50.5B bin",
         );
     }
 

@@ -174,7 +174,7 @@ fn name(field: &[u8]) -> Option<&[u8]> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{COLUMNS, event};
+    use super::super::{COLUMNS, TIMES, event};
     use super::*;
     use crate::{
         input::Input,
@@ -187,7 +187,7 @@ mod tests {
         let input =
             Input::from_read("table".as_ref(), Box::new(std::io::Cursor::new(table.to_owned()))).unwrap();
         let mut losses = Losses::default();
-        let mut rows = Rows::open(input, Syntax::Csv, COLUMNS, &mut losses).ok()?;
+        let mut rows = Rows::open(input, Syntax::Csv, COLUMNS, TIMES, &mut losses).ok()?;
         rows.advance(&mut losses).ok()?.then(|| event(&rows, &mut Files::default()).ok())?
     }
 
