@@ -9,6 +9,8 @@
 //! beat. The stretch with the largest sum is the one in which the beat holds: what comes before or after it, another
 //! beat, a late result, costs it nothing. No number here has a unit: times enter as ratios only.
 
+use std::cell::RefCell;
+
 use super::steps::Burst;
 
 /// A stretch of bursts that keeps a beat.
@@ -201,6 +203,21 @@ struct Starts<'a> {
     /// Sums of the log density of the first `i` distances under chance.
     chance: Vec<f64>,
     resolution_s: f64,
+    /// The best paths that were asked for: guesses lead to the same few beats.
+    known: RefCell<Vec<(Kept, Option<Path>)>>,
+}
+
+/// How a beat is thought to be kept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Kept {
+    beat_s: f64,
+    spread: f64,
+    /// How often it is missed.
+    missing: f64,
+    /// Whether so loosely that a missed beat cannot be told from a late one.
+    loosely: bool,
+    /// From the first burst to the last.
+    throughout: bool,
 }
 
 impl<'a> Starts<'a> {
@@ -218,7 +235,7 @@ impl<'a> Starts<'a> {
         for (i, (density, log)) in densities.iter().zip(&logs).enumerate() {
             chance.push(chance[i] + density - log);
         }
-        Some(Self { bursts, chance, resolution_s })
+        Some(Self { bursts, chance, resolution_s, known: RefCell::default() })
     }
 
     /// The stretch that one of the guesses explains best.
@@ -297,10 +314,13 @@ impl<'a> Starts<'a> {
         let mut spread = self.first_spread(beat_s);
         let mut missing = MISSING;
         let mut path = None;
+        let best_path = |beat_s, spread, missing, throughout| {
+            self.best_path(Kept { beat_s, spread, missing, loosely: spread > loose, throughout })
+        };
         // The parts of a very long sequence have settled the beat.
         let is_long = self.bursts.len() > LONG;
         for _ in 0..if is_long { 1 } else { 3 } {
-            let found = self.best_path(beat_s, spread, missing, loose, false)?;
+            let found = best_path(beat_s, spread, missing, false)?;
             let (before_s, before) = (beat_s, spread);
             beat_s = found.beat_s;
             spread = found.spread.max(self.least_spread(beat_s));
@@ -326,9 +346,9 @@ impl<'a> Starts<'a> {
         path.score -= ends_price;
         if ends_price > 0.0
             && !is_long
-            && let Some(whole) = self.best_path(beat_s, spread, missing, loose, true)
+            && let Some(whole) = best_path(beat_s, spread, missing, true)
             && let spread_of_whole = whole.spread.max(self.least_spread(whole.beat_s))
-            && let Some(whole) = self.best_path(whole.beat_s, spread_of_whole, missing, loose, true)
+            && let Some(whole) = best_path(whole.beat_s, spread_of_whole, missing, true)
             && whole.score > path.score
         {
             beat_s = whole.beat_s;
@@ -386,9 +406,23 @@ impl<'a> Starts<'a> {
         })
     }
 
-    /// Dynamic programming over the starts: the best explanation that ends with burst `i` on the beat. With `whole`, it
-    /// begins with the first burst and ends with the last.
-    fn best_path(&self, beat_s: f64, spread: f64, missing: f64, loose: f64, whole: bool) -> Option<Path> {
+    /// The best explanation by a beat that is kept so.
+    fn best_path(&self, kept: Kept) -> Option<Path> {
+        // Of a long sequence one guess is followed, and what it leads to need not be kept.
+        if self.bursts.len() > MANY {
+            return self.walk(kept);
+        }
+        if let Some((_, path)) = self.known.borrow().iter().find(|(known, _)| *known == kept) {
+            return path.clone();
+        }
+        let path = self.walk(kept);
+        self.known.borrow_mut().push((kept, path.clone()));
+        path
+    }
+
+    /// Dynamic programming over the starts: the best explanation that ends with burst `i` on the beat.
+    fn walk(&self, kept: Kept) -> Option<Path> {
+        let Kept { beat_s, spread, missing, loosely: is_loose, throughout: whole } = kept;
         let n = self.bursts.len();
         // The wider the beat is kept, the less a missed one, a foreign burst or a pause can be told from an uneven one.
         let told = (1.0 - (spread / WIDE_SPREAD).powi(2)).max(0.03);
@@ -397,7 +431,6 @@ impl<'a> Starts<'a> {
         let ln_foreign = (FOREIGN * told).ln() - ln_beat;
         let ln_pause = (PAUSE * told).ln();
         let out_of_step = OUT_OF_STEP * told.max(0.1);
-        let is_loose = spread > loose;
         let one_beat = OneBeat::of(spread, is_loose, out_of_step);
         let ln_of_one = ((1.0 - OUT_OF_STEP) / (spread * SQRT_TAU)).ln();
         // By the number of beats: the density at its highest, and the price of the missed ones.
@@ -574,6 +607,7 @@ struct Step {
     beats: f64,
 }
 
+#[derive(Clone)]
 struct Path {
     members: Vec<usize>,
     score: f64,
