@@ -4,11 +4,12 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use iotide_report::ResultLine;
+use iotide_report::parquet_file::{io_error, put};
 use parquet::basic::Compression;
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
-use parquet::errors::{ParquetError, Result};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::Result;
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
 const SCHEMA: &str = "
@@ -155,29 +156,5 @@ impl<W: Write + Send> RunsTable<W> {
         }
         put::<ByteArrayType, W>(columns_ref, &group.labels, Some(&group.has_label), Some(&group.goes_on))?;
         columns.close().map(drop)
-    }
-}
-
-/// Writes the next column of a row group.
-fn put<T: DataType, W: Write + Send>(
-    columns: &mut SerializedRowGroupWriter<'_, W>,
-    values: &[T::T],
-    is_there: Option<&[i16]>,
-    goes_on: Option<&[i16]>,
-) -> Result<()> {
-    let missing = || ParquetError::General("the schema has fewer columns than the table".to_owned());
-    let mut column = columns.next_column()?.ok_or_else(missing)?;
-    column.typed::<T>().write_batch(values, is_there, goes_on)?;
-    column.close()
-}
-
-/// What the system said, where it is known.
-fn io_error(error: ParquetError) -> io::Error {
-    match error {
-        ParquetError::External(source) => match source.downcast::<io::Error>() {
-            Ok(error) => *error,
-            Err(source) => io::Error::other(source),
-        },
-        other => io::Error::other(other),
     }
 }

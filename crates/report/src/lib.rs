@@ -126,6 +126,7 @@ mod live;
 mod loop_demo;
 mod modules;
 mod nodes;
+pub mod parquet_file;
 mod patterns;
 mod pictures;
 mod plan;

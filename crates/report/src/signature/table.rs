@@ -4,13 +4,14 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use parquet::basic::Compression;
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
-use parquet::errors::{ParquetError, Result};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::Result;
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
 use super::{BurstEntry, SignatureEntry};
+use crate::parquet_file::{io_error, put};
 
 /// Names and units are those of the JSON form.
 const SCHEMA: &str = "
@@ -176,29 +177,5 @@ impl Columns {
         ends.push(of(|burst| burst.end_s));
         peaks.push(of(|burst| burst.peak_bps));
         bytes.push(of(|burst| burst.bytes));
-    }
-}
-
-/// Writes the next column of a row group.
-fn put<T: DataType, W: Write + Send>(
-    columns: &mut SerializedRowGroupWriter<'_, W>,
-    values: &[T::T],
-    definitions: Option<&[i16]>,
-    repetitions: Option<&[i16]>,
-) -> Result<()> {
-    let missing = || ParquetError::General("the schema has fewer columns than the table".to_owned());
-    let mut column = columns.next_column()?.ok_or_else(missing)?;
-    column.typed::<T>().write_batch(values, definitions, repetitions)?;
-    column.close()
-}
-
-/// What the system said, where it is known; callers tell a full disk from a reader that went away.
-fn io_error(error: ParquetError) -> io::Error {
-    match error {
-        ParquetError::External(source) => match source.downcast::<io::Error>() {
-            Ok(error) => *error,
-            Err(source) => io::Error::other(source),
-        },
-        other => io::Error::other(other),
     }
 }

@@ -1,0 +1,31 @@
+//! What every Parquet file that is written here needs.
+
+use std::io::{self, Write};
+
+use parquet::data_type::DataType;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::writer::SerializedRowGroupWriter;
+
+/// Writes the next column of a row group.
+pub fn put<T: DataType, W: Write + Send>(
+    columns: &mut SerializedRowGroupWriter<'_, W>,
+    values: &[T::T],
+    definitions: Option<&[i16]>,
+    repetitions: Option<&[i16]>,
+) -> Result<()> {
+    let missing = || ParquetError::General("the schema has fewer columns than the table".to_owned());
+    let mut column = columns.next_column()?.ok_or_else(missing)?;
+    column.typed::<T>().write_batch(values, definitions, repetitions)?;
+    column.close()
+}
+
+/// What the system said, where it is known; callers tell a full disk from a reader that went away.
+pub fn io_error(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(source) => match source.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(source) => io::Error::other(source),
+        },
+        other => io::Error::other(other),
+    }
+}
