@@ -189,18 +189,12 @@ impl Rows {
         let Some(text) = self.value(column) else {
             return Err(Nonsense::new("no value", format!("no value for {name}")));
         };
-        let number = parse_f64(text).or_else(|| self.with_a_comma(text)).ok_or_else(|| {
+        let with_point =
+            |text| parse_f64(self.dialect.with_point(std::str::from_utf8(text).ok()?)?.as_bytes());
+        let number = parse_f64(text).or_else(|| with_point(text)).ok_or_else(|| {
             Nonsense::new("not a number", format!("{name} is {}, not a number", quoted(text)))
         })?;
         Ok(number / 10f64.powi(self.units[column].into()))
-    }
-
-    /// Where semicolons stand between numbers, a comma may stand in them.
-    fn with_a_comma(&self, text: &[u8]) -> Option<f64> {
-        let comma = memchr::memchr(b',', text).filter(|_| self.dialect.separator == b';')?;
-        let mut text = text.to_vec();
-        text[comma] = b'.';
-        parse_f64(&text)
     }
 
     /// The time in a wanted column as nanoseconds, where it is written as plain digits.

@@ -50,6 +50,20 @@ impl Dialect {
         let separator = separators.iter().copied().max_by_key(|separator| count(separator));
         Self { separator: separator.unwrap_or(b','), quotes: true }
     }
+
+    /// A number with its decimal comma made a point; `None` unless semicolons leave the comma free for that, and there is one.
+    ///
+    /// ```
+    /// # use iotide_table::Dialect;
+    /// let semicolons = Dialect::of_header(b"p;seconds", b";,");
+    /// assert_eq!(semicolons.with_point("0,5").as_deref(), Some("0.5"));
+    /// assert_eq!(semicolons.with_point("1,000,000"), None);
+    /// assert_eq!(Dialect::CSV.with_point("0,5"), None);
+    /// ```
+    pub fn with_point(self, number: &str) -> Option<String> {
+        let (whole, fraction) = number.split_once(',').filter(|_| self.separator == b';')?;
+        (!fraction.contains(',')).then(|| format!("{whole}.{fraction}"))
+    }
 }
 
 /// A quote that begins a cell and is not closed in the line.

@@ -48,9 +48,11 @@ pub(super) fn read(text: &str) -> Result<Experiment, ReadError> {
             skip(format!("it has {} columns, the header has {}", fields.len(), header.len()));
             continue;
         }
-        let coordinate: Result<Vec<f64>, _> =
-            parameters.iter().map(|column| fields[*column].parse::<f64>()).collect();
-        let Ok(coordinate) = coordinate else {
+        let number = |field: &str| -> Option<f64> {
+            field.parse().ok().or_else(|| dialect.with_point(field)?.parse().ok())
+        };
+        let coordinate: Option<Vec<f64>> = parameters.iter().map(|column| number(&fields[*column])).collect();
+        let Some(coordinate) = coordinate else {
             skip("a parameter is no number".into());
             continue;
         };
@@ -65,7 +67,7 @@ pub(super) fn read(text: &str) -> Result<Experiment, ReadError> {
                 (None, _) => &*header[*column],
             };
             let series = collector.series(callpath.map_or(ROOT, |callpath| &*fields[callpath]), name);
-            collector.push(series, &coordinate, [fields[*column].parse().unwrap_or(f64::NAN)]);
+            collector.push(series, &coordinate, [number(&fields[*column]).unwrap_or(f64::NAN)]);
         }
     }
     let parameters = parameters.into_iter().map(|column| header[column].to_string()).collect();
@@ -97,6 +99,15 @@ mod tests {
         let names: Vec<&str> = experiment.series.iter().map(|series| series.metric.as_str()).collect();
         assert_eq!(names, ["time", "bytes"]);
         assert!(experiment.series[0].measurements[1].values.summary().mean.is_nan());
+    }
+
+    #[test]
+    fn between_semicolons_numbers_may_have_a_decimal_comma() {
+        let experiment = read("p;time\n1,5;10\n2;5,1\n4;2.6\n").unwrap();
+        let measured = &experiment.series[0].measurements;
+        let values: Vec<(f64, f64)> =
+            measured.iter().map(|point| (point.coordinate[0], point.values.summary().mean)).collect();
+        assert_eq!(values, [(1.5, 10.0), (2.0, 5.1), (4.0, 2.6)]);
     }
 
     #[test]
