@@ -391,7 +391,7 @@ impl<'a> Choice<'a> {
             rhythm.confidence = rhythm.confidence.max(probability(support[first]));
         }
         rhythms.retain(|rhythm| rhythm.own_bytes > NEGLIGIBLE * self.total_bytes);
-        rhythms.sort_by(|a, b| b.own_bytes.total_cmp(&a.own_bytes));
+        heaviest_first(&mut rhythms);
         let best = order.first().copied();
         let p_periodic = support.iter().copied().map(probability).fold(0.0, f64::max);
         let mut ranking: Vec<(f64, f64)> = Vec::new();
@@ -648,6 +648,14 @@ impl<'a> Choice<'a> {
     }
 }
 
+/// Puts the rhythm that moves most bytes of its own first; of those that move the same, the one that begins first, and not the one that is ahead in the last digit.
+pub(super) fn heaviest_first(rhythms: &mut [Found]) {
+    let most = rhythms.iter().map(|rhythm| rhythm.own_bytes).fold(f64::MIN_POSITIVE, f64::max);
+    let share = |rhythm: &Found| (rhythm.own_bytes / most / SAME_BYTES).round();
+    let start_s = |rhythm: &Found| rhythm.phases.first().map_or(0.0, |phase| phase.start_s);
+    rhythms.sort_by(|a, b| share(b).total_cmp(&share(a)).then(start_s(a).total_cmp(&start_s(b))));
+}
+
 fn agree(a_s: f64, b_s: f64) -> bool {
     (a_s / b_s - 1.0).abs() < 0.05
 }
@@ -689,3 +697,31 @@ const MOST_RHYTHMS: usize = 4;
 const LEAST_SHARE: f64 = 0.01;
 /// A rhythm with a smaller share of the bytes is not worth a word.
 const NEGLIGIBLE: f64 = 1e-4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_rhythms_that_move_the_same_the_one_that_begins_first_is_first() {
+        let found = |start_s: f64, own_bytes: f64| Found {
+            beat_s: 10.0,
+            spread: 0.0,
+            missed: 0,
+            phases: vec![Burst { start_s, end_s: start_s + 1.0, bytes: own_bytes }],
+            own_bytes,
+            confidence: 1.0,
+            rule: Rule::Scale { period_s: 10.0 },
+        };
+        let a_digit_more = 1.0 + f64::EPSILON;
+        for (early, late) in [(1e9, 1e9), (1e9 * a_digit_more, 1e9), (1e9, 1e9 * a_digit_more)] {
+            for mut rhythms in [
+                [found(500.0, late), found(0.0, early), found(200.0, 2e9)],
+                [found(0.0, early), found(200.0, 2e9), found(500.0, late)],
+            ] {
+                heaviest_first(&mut rhythms);
+                assert_eq!(rhythms.map(|rhythm| rhythm.phases[0].start_s), [200.0, 0.0, 500.0]);
+            }
+        }
+    }
+}

@@ -3,7 +3,7 @@
 //! Where two programs write at once, phases of one meet those of the other now and then, and no single cut shows the second beat whole: what is
 //! left when the phases of the first are taken out does.
 
-use super::choose::{Findings, Found, SAME_BEAT, find_rhythms};
+use super::choose::{Findings, Found, SAME_BEAT, find_rhythms, heaviest_first};
 use super::propose::Cut;
 use super::steps::{Burst, Steps, usual};
 
@@ -64,7 +64,7 @@ fn add(rhythms: &mut Vec<Found>, i: usize, second: Found) {
     let first = rhythms.swap_remove(i);
     rhythms.retain(|other| !are_theirs(&other.phases, &first, &second));
     rhythms.extend([first, second]);
-    rhythms.sort_by(|a, b| b.own_bytes.total_cmp(&a.own_bytes));
+    heaviest_first(rhythms);
 }
 
 /// Whether nearly all of `phases` are those of one of two rhythms.
