@@ -148,8 +148,11 @@ fn of_json(text: &[u8]) -> Option<Format> {
             Format::TmioJson
         });
     }
-    let has_time = |name| key_of_time(text, name).is_some();
-    (has_time("time") || has_time("start") || names("op")).then_some(Format::Jsonl)
+    // A time with a unit stands in many a document: it takes a bandwidth to make a table of it.
+    let is_series = || {
+        key_of_time(text, "time").is_some() && ["bandwidth", "read", "write"].iter().any(|name| names(name))
+    };
+    (names("time") || names("start") || names("op") || is_series()).then_some(Format::Jsonl)
 }
 
 /// Where the key of a time first stands in JSON, with or without a unit.
@@ -250,6 +253,7 @@ mod tests {
             ("op;start_ns;duration_ns;bytes\n", Some(Format::Csv)),
             ("Time_ms\tread\n", Some(Format::Csv)),
             ("{\"time_ns\": 1, \"read\": 2}\n", Some(Format::Jsonl)),
+            ("{\"phases\": [{\"start_s\": 1, \"end_s\": 2}]}\n", None),
             ("{\"time\": 1, \"bandwidth\": 2}\n", Some(Format::Jsonl)),
             ("{\"rank\": 0, \"op\": \"read\"}\n", Some(Format::Jsonl)),
             ("\t{\"write_sync\":{\"a\": 1}}\n\t{\"io_time\":{}}\n", Some(Format::TmioJsonl)),

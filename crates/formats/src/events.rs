@@ -358,6 +358,12 @@ mod tests {
         let event = read(&OpenOptions::default(), table).unwrap().events[0];
         assert_eq!(event.start.as_nanos(), 1_700_000_000_123_456_789);
         assert_eq!(event.end.as_nanos(), 1_700_000_000_123_456_790);
+        // No time is further away than a timestamp can tell.
+        for (start, last) in [("-9223372036854775808", "1"), ("1", "9223372036854775807")] {
+            let table = format!("op,start_ns,duration_ns,bytes\nwrite,{start},{last},5\nread,1,1,7\n");
+            let trace = read(&OpenOptions::default(), table.as_bytes()).unwrap();
+            assert_eq!((trace.events.len(), trace.losses.len()), (1, 1), "{start} {last}");
+        }
     }
 
     #[test]

@@ -205,7 +205,8 @@ impl Rows {
             // Nanoseconds since 1970 are more than a floating-point number holds.
             unit => {
                 let whole: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-                whole.checked_mul(10i64.pow(u32::from(9 - unit))).filter(|nanos| nanos.abs() <= i64::MAX / 2)
+                let nanos = whole.checked_mul(10i64.pow(u32::from(9 - unit)));
+                nanos.filter(|nanos| (-(i64::MAX / 2)..=i64::MAX / 2).contains(nanos))
             }
         }
     }
