@@ -820,4 +820,30 @@ mod tests {
         // Not always: some happen to be as uneven as if there were no beat to miss.
         assert!(n_noticed * 10 >= n_tried * 9, "{n_noticed} of {n_tried}");
     }
+
+    /// How many of 200 sequences of distances, drawn by `draw`, are explained by a beat from end to end.
+    fn n_with_a_beat(signal: Signal, draw: impl Fn(&mut SplitMix64) -> f64) -> usize {
+        let mut random = SplitMix64::new(11);
+        let keeps_a_beat = |random: &mut SplitMix64| {
+            let mut starts_s = vec![0.0];
+            for i in 0..24 {
+                starts_s.push(starts_s[i] + draw(random));
+            }
+            explain(&bursts_at(&starts_s), signal)
+                .iter()
+                .any(|stretch| stretch.members.len() > 20 && stretch.log_odds > 2.0)
+        };
+        (0..200).filter(|_| keeps_a_beat(&mut random)).count()
+    }
+
+    #[test]
+    fn between_short_phases_waits_that_crowd_at_the_shortest_are_no_beat() {
+        let brief = Signal { is_brief: true, ..Signal::default() };
+        let pareto = |random: &mut SplitMix64| 10.0 * (1.0 - random.unit()).powf(-1.0 / 1.9);
+        let (n_brief, n_others) = (n_with_a_beat(brief, pareto), n_with_a_beat(Signal::default(), pareto));
+        assert!(2 * n_brief < n_others, "{n_brief} and {n_others}");
+        // The jitter of a beat is not taken for that.
+        let jitter = |random: &mut SplitMix64| 10.0 * (1.0 + 0.14 * random.normal()).max(0.3);
+        assert_eq!(n_with_a_beat(brief, jitter), 200);
+    }
 }

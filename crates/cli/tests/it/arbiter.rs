@@ -197,14 +197,30 @@ fn stripes_of_a_file_ask_the_arbiters_of_their_targets() {
 
 #[test]
 fn three_jobs_that_trickle_over_two_targets_get_the_same() {
-    let dir = Dir::new();
-    dir.write("trickle.py", TRICKLE);
-    let _arbiters = two_targets(&dir);
-    let counts = trickle(&dir, "unix:{here}/gate-a,unix:{here}/gate-b@1M");
-    let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
-    assert!(10 * least >= 8 * most, "{counts:?}");
-    let seen = seen_kib(&dir, &["control-a", "control-b"]);
-    assert!(seen.iter().all(|kib| *kib > 0), "{seen:?}");
+    all_get_the_same(|dir| {
+        let _arbiters = two_targets(dir);
+        let counts = trickle(dir, "unix:{here}/gate-a,unix:{here}/gate-b@1M");
+        let seen = seen_kib(dir, &["control-a", "control-b"]);
+        assert!(seen.iter().all(|kib| *kib > 0), "{seen:?}");
+        counts
+    });
+}
+
+/// Fails if one of the jobs got less than the others, each of three times: something else on the machine may hold a job up once, an arbiter that is unfair is so
+/// whenever it is asked.
+fn all_get_the_same(try_once: impl Fn(&Dir) -> [u32; 3]) {
+    let mut tried = Vec::new();
+    for _ in 0..3 {
+        let dir = Dir::new();
+        dir.write("trickle.py", TRICKLE);
+        let counts = try_once(&dir);
+        let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+        if 10 * least >= 8 * most {
+            return;
+        }
+        tried.push(counts);
+    }
+    panic!("{tried:?}");
 }
 
 /// Writes a MiB and sleeps 5 ms, until it or another has done so often enough.
@@ -245,12 +261,10 @@ fn trickle(dir: &Dir, gate: &str) -> [u32; 3] {
 
 #[test]
 fn three_jobs_that_trickle_get_the_same() {
-    let dir = Dir::new();
-    dir.write("trickle.py", TRICKLE);
-    let _arbiter = Running::start(&dir, &[]);
-    let counts = trickle(&dir, "unix:{here}/gate");
-    let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
-    assert!(10 * least >= 8 * most, "{counts:?}");
+    all_get_the_same(|dir| {
+        let _arbiter = Running::start(dir, &[]);
+        trickle(dir, "unix:{here}/gate")
+    });
 }
 
 #[test]
