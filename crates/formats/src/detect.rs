@@ -7,7 +7,7 @@ use crate::{
     Format, ReadError, darshan, dftracer, gekkofs, gzip,
     input::Input,
     lmt, lustre, native, prometheus, proxy, recorder,
-    rows::{SEPARATORS, split_unit},
+    rows::{SEPARATORS, UNITS, split_unit},
     scanner::BYTE_ORDER_MARK,
     strace, tau, text, tmio, tracer,
 };
@@ -157,8 +157,8 @@ fn of_json(text: &[u8]) -> Option<Format> {
 
 /// Where the key of a time first stands in JSON, with or without a unit.
 fn key_of_time(text: &[u8], name: &str) -> Option<usize> {
-    let keys = ["", "_s", "_ms", "_us", "_ns"].map(|unit| format!("\"{name}{unit}\""));
-    keys.iter().filter_map(|key| memmem::find(text, key.as_bytes())).min()
+    let endings = UNITS.iter().map(|(ending, _)| *ending).chain([""]);
+    endings.filter_map(|ending| memmem::find(text, format!("\"{name}{ending}\"").as_bytes())).min()
 }
 
 /// What stands in quotes before a colon, as long as it is plain text.

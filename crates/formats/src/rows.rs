@@ -59,10 +59,23 @@ pub(crate) struct Rows {
 /// What may stand between values; of those that a header has equally often, the last.
 pub(crate) const SEPARATORS: &[u8] = b"\t;,";
 
+/// How the name of a time ends that has its unit in it, and the power of ten of which a second has so many.
+pub(crate) const UNITS: [(&str, u8); 4] = [("_s", 0), ("_ms", 3), ("_us", 6), ("_ns", 9)];
+
 /// The name of a time and the unit that it ends with, as in `start_ns`.
 pub(crate) fn split_unit(name: &[u8]) -> Option<(&[u8], u8)> {
-    let units: [(&[u8], u8); 4] = [(b"_s", 0), (b"_ms", 3), (b"_us", 6), (b"_ns", 9)];
-    units.into_iter().find_map(|(suffix, unit)| Some((name.strip_suffix(suffix)?, unit)))
+    UNITS.into_iter().find_map(|(suffix, unit)| Some((name.strip_suffix(suffix.as_bytes())?, unit)))
+}
+
+/// Which of these columns a name is.
+fn column_named(columns: &[&str], name: &[u8]) -> Option<usize> {
+    columns.iter().position(|column| column.as_bytes() == name)
+}
+
+/// Which of these columns, if it is one of those that are times, a name with a unit is, and the unit.
+fn time_named(columns: &[&str], times: &[usize], name: &[u8]) -> Option<(usize, u8)> {
+    let (name, unit) = split_unit(name)?;
+    column_named(columns, name).filter(|column| times.contains(column)).map(|column| (column, unit))
 }
 
 /// A row is no longer than this; a longer one is a loss.
@@ -282,7 +295,7 @@ impl Rows {
         }
         self.header = vec![None; names.len()];
         for (i, name) in names.iter().enumerate() {
-            let Some(column) = self.column_named(name) else { continue };
+            let Some(column) = column_named(self.columns, name) else { continue };
             if !self.header.contains(&Some(column)) {
                 self.header[i] = Some(column);
             } else if self.syntax == Syntax::Csv {
@@ -292,24 +305,13 @@ impl Rows {
         }
         // The same time twice, plainly and in another unit: the plain one.
         for (i, name) in names.iter().enumerate() {
-            if let Some((column, unit)) = self.time_named(name)
+            if let Some((column, unit)) = time_named(self.columns, self.times, name)
                 && !self.header.contains(&Some(column))
             {
                 (self.header[i], self.units[column]) = (Some(column), unit);
             }
         }
         Ok(())
-    }
-
-    /// Which wanted column a name is.
-    fn column_named(&self, name: &[u8]) -> Option<usize> {
-        self.columns.iter().position(|column| column.as_bytes() == name)
-    }
-
-    /// Which wanted column the name of a time with a unit is, and the unit.
-    fn time_named(&self, name: &[u8]) -> Option<(usize, u8)> {
-        let (name, unit) = split_unit(name)?;
-        self.column_named(name).filter(|column| self.times.contains(column)).map(|column| (column, unit))
     }
 
     fn split_row(&mut self) -> Result<Result<bool, Nonsense>, Fault> {
@@ -373,20 +375,18 @@ impl Rows {
     fn split_json(&mut self, losses: &mut Losses) -> Result<bool, Nonsense> {
         self.values.fill(None);
         let columns = self.columns;
-        let (mut text, mut values) = (std::mem::take(&mut self.text), std::mem::take(&mut self.values));
-        let mut units = std::mem::take(&mut self.units);
+        let (times, units) = (self.times, &mut self.units);
         let index_of = |key: &[u8]| {
-            let plain = self.column_named(key).map(|column| (column, 0));
-            if let Some((column, unit)) = plain.or_else(|| self.time_named(key)) {
+            let plain = column_named(columns, key).map(|column| (column, 0));
+            if let Some((column, unit)) = plain.or_else(|| time_named(columns, times, key)) {
                 units[column] = unit;
                 return Some(column);
             }
             let fact = JOB_FACTS.iter().chain(&LOSS_FACTS).position(|name| name.as_bytes() == key);
             fact.map(|fact| columns.len() + fact)
         };
-        let split = split_object(&mut text, &mut values, index_of);
-        (self.text, self.values, self.units) = (text, values, units);
-        split.map_err(|fault| Nonsense::new("not a JSON object", format!("not a JSON object: {fault}")))?;
+        split_object(&mut self.text, &mut self.values, index_of)
+            .map_err(|fault| Nonsense::new("not a JSON object", format!("not a JSON object: {fault}")))?;
         for (fact, name) in JOB_FACTS.iter().enumerate() {
             if let Some(range) = self.values[columns.len() + fact].clone() {
                 set_job_fact(&mut self.job, name.as_bytes(), &self.text[range])?;
