@@ -102,6 +102,7 @@ fn candidates(steps: &Steps, proposals: &[Proposal], total_bytes: f64) -> Vec<Ca
             candidates.push(Candidate { proposal: i, stretch: j, beat_s: stretch.beat_s, evidence, logit });
         }
     }
+    lift_equal_phases(&mut candidates, proposals);
     let mut dropped: Vec<bool> =
         candidates.iter().map(|one| candidates.iter().any(|other| explains(other, one, proposals))).collect();
     // Large and small phases in turn are one rhythm, as probable as that of the large ones alone.
@@ -122,6 +123,49 @@ fn candidates(steps: &Steps, proposals: &[Proposal], total_bytes: f64) -> Vec<Ca
     candidates.retain(|_| keep.next().unwrap_or(true));
     candidates
 }
+
+/// Phases of as many bursts each are as probable as the beat of these bursts: what comes in equal groups was put into groups.
+fn lift_equal_phases(candidates: &mut [Candidate], proposals: &[Proposal]) {
+    for part in 0..candidates.len() {
+        let logit = candidates[part].logit;
+        if logit <= 0.0 {
+            continue;
+        }
+        for whole in 0..candidates.len() {
+            if candidates[whole].logit < logit
+                && is_in_equal_groups(&candidates[part], &candidates[whole], proposals)
+            {
+                candidates[whole].logit = logit;
+            }
+        }
+    }
+}
+
+/// Whether the bursts of `one` come in groups of as many each, and these groups are the phases of `other`.
+fn is_in_equal_groups(one: &Candidate, other: &Candidate, proposals: &[Proposal]) -> bool {
+    let (whole, part) = (&proposals[other.proposal], &proposals[one.proposal]);
+    let (of_whole, of_part) = (&whole.stretches[other.stretch], &part.stretches[one.stretch]);
+    let (n_groups, n_bursts) = (of_part.pauses.len() + 1, of_part.members.len());
+    let n_each = n_bursts / n_groups;
+    n_groups >= 3
+        && of_whole.members.len() == n_groups
+        && of_whole.missed == 0
+        && of_whole.pauses.is_empty()
+        && of_whole.log_odds >= STRUCTURE_ODDS / 2.0
+        && n_each * n_groups == n_bursts
+        && (2..=MOST_IN_A_GROUP).contains(&n_each)
+        && of_part.pauses.iter().enumerate().all(|(group, &last)| last + 1 == (group + 1) * n_each)
+        && of_part.members.chunks(n_each).zip(&of_whole.members).all(|(group, &phase)| {
+            let phase = &whole.bursts[phase];
+            group.iter().all(|&burst| {
+                let burst = &part.bursts[burst];
+                (phase.start_s..=phase.end_s).contains(&((burst.start_s + burst.end_s) / 2.0))
+            })
+        })
+}
+
+/// So many bursts at most make a phase of bursts; more are a run that pauses.
+const MOST_IN_A_GROUP: usize = 8;
 
 /// Whether a beat is one of the run, and not of what a program does for a moment, or now and then: a loop of requests within its
 /// phases keeps a beat, too.

@@ -160,6 +160,16 @@ mod tests {
     }
 
     #[test]
+    fn a_few_phases_of_as_many_bursts_each_are_the_rhythm() {
+        // The distances from phase to phase are not even enough for a beat by themselves.
+        let phase = |at_s: f64| (at_s, 6.5, 3, 3.9, 1e9);
+        let steps = together(&[phase(5.0), phase(76.0), phase(155.0), (27.0, 16.3, 10, 1.6, 2e6)]);
+        let findings = find_all_rhythms(&steps);
+        assert!((findings.rhythms[0].beat_s / 75.0 - 1.0).abs() < 0.01, "{:?}", findings.rhythms);
+        assert_eq!(findings.rhythms[0].phases.len(), 3);
+    }
+
+    #[test]
     fn large_and_small_phases_in_turn_are_one_rhythm() {
         let steps = together(&[(1.0, 105.0, 20, 10.0, 1e9), (1.0, 210.0, 10, 10.0, 2e9)]);
         assert!(are_beats(&find_all_rhythms(&steps), &[105.0]));
