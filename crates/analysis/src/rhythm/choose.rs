@@ -279,11 +279,18 @@ fn is_every_second(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -
     let seconds = times < 2.5 || part.rule.cut() == Cut::Scale;
     same_phases
         && seconds
+        && takes_nearly_all(of_whole)
         && times > 1.5
         && (times - times.round()).abs() < 0.1
         && of_whole.spread < 0.2
         && is_there_too(of_whole.members.len(), of_part.members.len(), times)
         && (part.rule.cut() == Cut::Scale || evenly_every(of_part, part, of_whole, whole))
+}
+
+/// Whether nearly all bursts from its first phase to its last are phases of a beat: where others lie between them, they are every second of something else.
+fn takes_nearly_all(stretch: &Stretch) -> bool {
+    let (first, last) = (stretch.members[0], stretch.members[stretch.members.len() - 1]);
+    stretch.members.len() * 5 >= (last - first + 1) * 4
 }
 
 /// Whether what comes between every so many phases is there more than a quarter of the time: one burst that happened to fall between four of them, or

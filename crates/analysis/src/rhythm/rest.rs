@@ -116,6 +116,7 @@ const LARGER: f64 = 1.25;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iotide_num::SplitMix64;
 
     /// What programs write together that each write `bytes` within `length_s`, every `beat_s` from `at_s` on, `n` times.
     fn together(programs: &[(f64, f64, usize, f64, f64)]) -> Steps {
@@ -167,6 +168,27 @@ mod tests {
         let findings = find_all_rhythms(&steps);
         assert!((findings.rhythms[0].beat_s / 75.0 - 1.0).abs() < 0.01, "{:?}", findings.rhythms);
         assert_eq!(findings.rhythms[0].phases.len(), 3);
+    }
+
+    #[test]
+    fn a_dump_and_a_checkpoint_every_four_dumps_are_two_rhythms_wherever_they_fall() {
+        let mut random = SplitMix64::new(5);
+        for _ in 0..130 {
+            let short_s = 10.0 + 10.0 * random.unit();
+            let dumps = (short_s, 48, 0.05 + 0.15 * random.unit(), 2e9);
+            let checkpoints = (4.0 * short_s, 12, 0.05 + 0.1 * random.unit(), 4e9 + 56e9 * random.unit());
+            let mut bursts = Vec::new();
+            for (beat_s, n, busy, bytes) in [dumps, checkpoints] {
+                let mut at_s = beat_s * random.unit();
+                for _ in 0..n {
+                    let length_s = beat_s * busy * (0.9 + 0.2 * random.unit());
+                    bursts.push((at_s, beat_s, 1, length_s, bytes * (0.95 + 0.1 * random.unit())));
+                    at_s += beat_s * (1.0 + 0.01 * random.normal());
+                }
+            }
+            let findings = find_all_rhythms(&together(&bursts));
+            assert!(are_beats(&findings, &[short_s, 4.0 * short_s]), "{short_s} s: {findings:?}");
+        }
     }
 
     #[test]
