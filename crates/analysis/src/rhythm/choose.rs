@@ -586,7 +586,26 @@ impl<'a> Choice<'a> {
             .filter(|&j| self.stretch(j).1.rule.cut() != Cut::Scale && self.tells_the_same(best, j))
             .filter(|&j| (self.candidates[j].beat_s / beat_s - 1.0).abs() < SAME_PHASES)
             .filter(|&j| self.candidates[j].logit > (logit - BLURRED).min(CERTAIN));
-        self.most_probable(sharper).unwrap_or(best)
+        let best = self.most_probable(sharper).unwrap_or(best);
+        self.steadier_than(best).unwrap_or(best)
+    }
+
+    /// The steady rhythm of which smoothing has left candidate `i`, a looser one of nearly the same beat: where a phase of another rhythm falls between two of
+    /// its own, the three become one, and the mean distance grows.
+    fn steadier_than(&self, i: usize) -> Option<usize> {
+        let (smooth, proposal) = self.stretch(i);
+        if proposal.rule.cut() != Cut::Scale {
+            return None;
+        }
+        let is_steadier = |&j: &usize| {
+            let (sharp, proposal) = self.stretch(j);
+            proposal.rule.cut() != Cut::Scale
+                && (sharp.beat_s / smooth.beat_s).ln().abs() < SAME_BEAT
+                && sharp.spread < STEADIER * smooth.spread
+                && sharp.members.len() >= smooth.members.len()
+                && self.candidates[j].logit > CERTAIN
+        };
+        self.most_probable((0..self.candidates.len()).filter(is_steadier))
     }
 
     /// The most probable of some candidates, and of those that are, the one whose phases keep the beat best.
@@ -738,6 +757,8 @@ const UNLIKELY: f64 = 3.0;
 const KEEPS_BEST: f64 = 4.0;
 /// Volumes that differ by less are the same.
 const SAME_BYTES: f64 = 1e-6;
+/// A beat whose spread is less than this share of another's is steadier by far.
+const STEADIER: f64 = 0.4997;
 /// Beats that differ by less come from the same phases.
 const SAME_PHASES: f64 = 0.02;
 /// Of two rhythms at once, the logarithms of the beats differ by more.

@@ -192,6 +192,14 @@ mod tests {
     }
 
     #[test]
+    fn a_checkpoint_between_two_dumps_does_not_slow_them_down() {
+        // Smoothed at the scale of the dumps, a checkpoint and the dumps around it are one phase.
+        let dumps = (8.43, 10.48, 120, 0.86, 2e9);
+        let checkpoints = (64.5, 83.84, 15, 2.46, 1.02e10);
+        assert!(are_beats(&find_all_rhythms(&together(&[dumps, checkpoints])), &[10.48, 83.84]));
+    }
+
+    #[test]
     fn large_and_small_phases_in_turn_are_one_rhythm() {
         let steps = together(&[(1.0, 105.0, 20, 10.0, 1e9), (1.0, 210.0, 10, 10.0, 2e9)]);
         assert!(are_beats(&find_all_rhythms(&steps), &[105.0]));
