@@ -253,6 +253,9 @@ fn write_job(out: &mut impl Write, job: &JobInfo) -> io::Result<()> {
     if let Some(n_procs) = job.n_procs {
         writeln!(out, "# nprocs={n_procs}")?;
     }
+    if let Some(n_told) = job.n_told {
+        writeln!(out, "# nprocs_told={n_told}")?;
+    }
     for (name, fact) in [("user", &job.user), ("exe", &job.exe), ("jobid", &job.job_id)] {
         if let Some(fact) = fact {
             writeln!(out, "# {name}={}", one_line(fact))?;
@@ -555,6 +558,7 @@ mod tests {
         ];
         let job = JobInfo {
             n_procs: Some(4),
+            n_told: Some(1),
             exe: Some("a\nb".into()),
             run_time_s: Some(2.5),
             ..JobInfo::default()

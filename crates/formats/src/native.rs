@@ -547,6 +547,7 @@ fn encode_job(job: &JobInfo) -> Vec<u8> {
         (2, job.n_procs),
         (6, job.start_time_unix_s.map(f64::to_bits)),
         (7, job.n_nodes),
+        (9, job.n_told),
     ];
     for (tag, number) in numbers {
         if let Some(number) = number {
@@ -589,6 +590,7 @@ fn decode_job(payload: &[u8]) -> Result<JobInfo, Damaged> {
                     job.mounts.push(iotide_trace::Mount { kind: kind.to_owned(), path: path.to_owned() });
                 }
             }
+            9 => job.n_told = Some(number()?),
             _ => {}
         }
     }

@@ -63,6 +63,10 @@ impl OneRun {
         self.job = JobInfo {
             run_time_s: first.run_time_s.or(job.run_time_s),
             n_procs: first.n_procs.or(job.n_procs),
+            n_told: match (first.n_told, job.n_told) {
+                (Some(before), Some(more)) => Some(before.saturating_add(more)),
+                (before, more) => before.or(more),
+            },
             user: first.user.or(job.user),
             exe: first.exe.or(job.exe),
             job_id: first.job_id.or(job.job_id),

@@ -64,6 +64,7 @@ fn listing(trace: &Trace) -> String {
     let facts = [
         ("run time", job.run_time_s.map(|fact| fact.to_string())),
         ("procs", job.n_procs.map(|fact| fact.to_string())),
+        ("procs told of", job.n_told.map(|fact| fact.to_string())),
         ("user", job.user.clone()),
         ("exe", job.exe.clone()),
         ("job", job.job_id.clone()),

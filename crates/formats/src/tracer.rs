@@ -571,6 +571,7 @@ pub(crate) fn job_of<'a>(
             Some(n_ranks) => Some(u64::from(n_ranks)),
             None => Some(ranks().count() as u64),
         },
+        n_told: None,
         user: ranks().next().map(|process| process.uid.to_string()),
         exe: text(|process| &process.exe),
         job_id: text(|process| &process.job_id),

@@ -119,6 +119,8 @@ pub struct JobInfo {
     pub run_time_s: Option<f64>,
     /// The number of processes.
     pub n_procs: Option<u64>,
+    /// Of how many of them the source tells, where it is what only some have left.
+    pub n_told: Option<u64>,
     /// The user, by name or number as the source has it.
     pub user: Option<String>,
     /// The command.
@@ -131,6 +133,13 @@ pub struct JobInfo {
     pub n_nodes: Option<u64>,
     /// The file systems that were mounted.
     pub mounts: Vec<Mount>,
+}
+
+impl JobInfo {
+    /// The number of processes to compare with each other: not those whose records are missing.
+    pub fn n_compared(&self) -> Option<u64> {
+        self.n_told.or(self.n_procs)
+    }
 }
 
 /// A mounted file system.

@@ -110,7 +110,7 @@ impl Run {
             (None, _) => first_s,
         };
         let time_s = stated_s.unwrap_or((last_s - zero_s).max(1e-9));
-        let n_ranks = job.n_procs.map_or(tally.n_ranks() as f64, |n_procs| n_procs as f64).max(1.0);
+        let n_ranks = job.n_compared().map_or(tally.n_ranks() as f64, |n_procs| n_procs as f64).max(1.0);
         Self { zero_s, time_s, n_ranks, stated: StatedRun::of(tally, job) }
     }
 

@@ -26,7 +26,7 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(super) fn of(seen: &'a ActivitySums, job: &JobInfo, thresholds: &'a InsightThresholds) -> Self {
         let named = seen.n_ranks as f64;
-        let n_ranks = job.n_procs.map_or(named, |n_procs| n_procs as f64).max(1.0);
+        let n_ranks = job.n_compared().map_or(named, |n_procs| n_procs as f64).max(1.0);
         let io_s = seen
             .times
             .iter()

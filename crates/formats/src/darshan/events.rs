@@ -123,8 +123,8 @@ impl Log {
         let Some(job) = &self.job else { return JobInfo::default() };
         JobInfo {
             run_time_s: job.run_time_s().filter(|run_time_s| *run_time_s >= 0.0),
-            // One rank is not to be compared with those whose records are missing.
-            n_procs: if self.is_of_one_process() { Some(1) } else { u64::try_from(job.n_procs).ok() },
+            n_procs: u64::try_from(job.n_procs).ok(),
+            n_told: self.is_of_one_process().then_some(1),
             user: Some(job.uid.to_string()),
             exe: (!job.exe.is_empty()).then(|| job.exe.clone()),
             job_id: Some(job.job_id.to_string()),

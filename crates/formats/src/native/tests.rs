@@ -36,11 +36,12 @@ fn events() -> impl Strategy<Value = Event> {
 fn traces() -> impl Strategy<Value = Trace> {
     let loss = (".{0,20}", any::<Option<u64>>(), any::<Option<i32>>(), any::<bool>());
     let losses = prop::collection::vec(loss, 0..3);
-    let job = (any::<Option<u32>>(), any::<Option<u64>>(), any::<Option<String>>(), any::<Option<String>>());
+    let n_procs = any::<(Option<u64>, Option<u64>)>();
+    let job = (any::<Option<u32>>(), n_procs, any::<Option<String>>(), any::<Option<String>>());
     (prop::collection::vec(events(), 0..200), prop::collection::vec(any::<String>(), 3..6), losses, job)
-        .prop_map(|(events, files, losses, (run_time, n_procs, exe, user))| {
-            let job =
-                JobInfo { run_time_s: run_time.map(f64::from), n_procs, exe, user, ..JobInfo::default() };
+        .prop_map(|(events, files, losses, (run_time, (n_procs, n_told), exe, user))| {
+            let run_time_s = run_time.map(f64::from);
+            let job = JobInfo { run_time_s, n_procs, n_told, exe, user, ..JobInfo::default() };
             let since = |nanos: i32| Timestamp::from_nanos_since_start(i64::from(nanos));
             let loss = |(what, records, at, cut): (String, _, Option<i32>, _)| Loss {
                 what,

@@ -599,16 +599,17 @@ fn what_one_process_left_behind_is_not_the_whole_run() {
     let n_procs = |writer: &LogWriter| {
         let log = parse(writer);
         let losses: Vec<String> = log.losses.iter().map(|loss| loss.what.clone()).collect();
-        (log.events(DarshanOptions::default(), &mut ()).job.n_procs, losses)
+        let job = log.events(DarshanOptions::default(), &mut ()).job;
+        (job.n_procs, job.n_compared(), losses)
     };
-    assert_eq!(n_procs(&writer), (Some(4), Vec::new()));
+    assert_eq!(n_procs(&writer), (Some(4), Some(4), Vec::new()));
     writer.end_s = 0;
-    let (known, losses) = n_procs(&writer);
-    assert_eq!(known, Some(1));
+    let (of_the_job, compared, losses) = n_procs(&writer);
+    assert_eq!((of_the_job, compared), (Some(4), Some(1)));
     assert!(losses.len() == 1 && losses[0].contains("one of its 4 processes"), "{losses:?}");
     // A packed log is that of the run, whether or not it says when that ended.
     writer.compression = Compression::Zlib;
-    assert_eq!(n_procs(&writer), (Some(4), Vec::new()));
+    assert_eq!(n_procs(&writer), (Some(4), Some(4), Vec::new()));
 }
 
 /// Counters of a POSIX record by their columns: OPENS 0, READS 3, BYTES_READ 14, MAX_BYTE_READ 16, then the ranks.
