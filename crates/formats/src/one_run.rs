@@ -18,6 +18,8 @@ pub(crate) struct OneRun {
     /// The time all logs together cover, in nanoseconds after `zero`; the end is unknown if that of any log is.
     covered: Option<(i64, Option<i64>)>,
     n_procs: u64,
+    /// Of so many of them the logs tell.
+    n_told: u64,
     /// Another job than that of the first file, and how many files are not of the first one's job.
     other_job: Option<(String, u64)>,
 }
@@ -39,7 +41,9 @@ impl OneRun {
             ));
             return Placement { shift_nanos: 0, rank_base };
         };
-        self.n_procs = self.n_procs.saturating_add(u64::try_from(job.n_procs).unwrap_or(0));
+        let n_procs = u64::try_from(job.n_procs).unwrap_or(0);
+        self.n_procs = self.n_procs.saturating_add(n_procs);
+        self.n_told = self.n_told.saturating_add(if log.is_of_one_process() { 1 } else { n_procs });
         let zero = *self.zero.get_or_insert((job.start_s, job.start_ns));
         let secs = job.start_s.saturating_sub(zero.0);
         let shift_nanos =
@@ -63,10 +67,7 @@ impl OneRun {
         self.job = JobInfo {
             run_time_s: first.run_time_s.or(job.run_time_s),
             n_procs: first.n_procs.or(job.n_procs),
-            n_told: match (first.n_told, job.n_told) {
-                (Some(before), Some(more)) => Some(before.saturating_add(more)),
-                (before, more) => before.or(more),
-            },
+            n_told: first.n_told.or(job.n_told),
             user: first.user.or(job.user),
             exe: first.exe.or(job.exe),
             job_id: first.job_id.or(job.job_id),
@@ -78,7 +79,7 @@ impl OneRun {
 
     /// What is known of the job, all files together.
     pub(crate) fn finish(self, sink: &mut dyn EventSink) -> JobInfo {
-        let Self { mut job, covered, n_procs, other_job, .. } = self;
+        let Self { mut job, covered, n_procs, n_told, other_job, .. } = self;
         if let Some((other, n_files)) = other_job {
             let first = job.job_id.as_deref().unwrap_or_default();
             let more = if n_files > 1 {
@@ -92,6 +93,7 @@ impl OneRun {
         }
         if let Some((from, until)) = covered {
             job.n_procs = Some(n_procs).filter(|n_procs| *n_procs > 0);
+            job.n_told = Some(n_told).filter(|n_told| *n_told < n_procs);
             job.run_time_s =
                 until.map(|until| until.saturating_sub(from) as f64 / 1e9).filter(|secs| *secs >= 0.0);
         }

@@ -114,7 +114,7 @@ impl Log {
     }
 
     /// Whether it is what one of several processes left behind: Darshan packs a log when the run ends and puts those of all processes together.
-    pub(super) fn is_of_one_process(&self) -> bool {
+    pub(crate) fn is_of_one_process(&self) -> bool {
         self.compression == Some(Compression::None)
             && self.job.as_ref().is_some_and(|job| job.end_s == 0 && job.n_procs > 1)
     }

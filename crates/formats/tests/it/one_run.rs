@@ -62,3 +62,13 @@ fn one_killed_process_leaves_the_run_time_open() {
     let trace = read(&[log(START_S, 77), killed]);
     assert_eq!(trace.info.job.run_time_s, None);
 }
+
+#[test]
+fn what_one_process_left_beside_a_whole_log_counts_as_one() {
+    let rich = LogWriter::rich(41, Endian::Little, Compression::None);
+    let left = LogWriter { start_s: START_S, end_s: 0, job_id: 77, ..rich }.write();
+    let job = read(&[log(START_S, 77), left]).info.job;
+    assert_eq!((job.n_procs, job.n_compared()), (Some(8), Some(5)));
+    let job = read(&[log(START_S, 77), log(START_S, 77)]).info.job;
+    assert_eq!((job.n_procs, job.n_told), (Some(8), None));
+}
