@@ -170,7 +170,7 @@ const MOST_IN_A_GROUP: usize = 8;
 /// Whether a beat is one of the run, and not of what a program does for a moment, or now and then: a loop of requests within its
 /// phases keeps a beat, too.
 fn is_of_the_run(proposal: &Proposal, stretch: &Stretch, total_bytes: f64, duration_s: f64) -> bool {
-    let (first, last) = (stretch.members[0], stretch.members[stretch.members.len() - 1]);
+    let (first, last) = stretch.ends();
     let held_s = proposal.bursts[last].end_s - proposal.bursts[first].start_s;
     let for_a_moment =
         held_s < LEAST_PART * duration_s && bytes_of(stretch, proposal) < LEAST_PART * total_bytes;
@@ -289,7 +289,7 @@ fn is_every_second(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -
 
 /// Whether nearly all bursts from its first phase to its last are phases of a beat: where others lie between them, they are every second of something else.
 fn takes_nearly_all(stretch: &Stretch) -> bool {
-    let (first, last) = (stretch.members[0], stretch.members[stretch.members.len() - 1]);
+    let (first, last) = stretch.ends();
     stretch.members.len() * 5 >= (last - first + 1) * 4
 }
 
@@ -312,7 +312,7 @@ fn is_exact(candidate: &Candidate, stretch: &Stretch) -> bool {
 /// Whether a beat holds wherever another one does.
 fn holds_throughout(of_one: &Stretch, one: &Proposal, of_other: &Stretch, other: &Proposal) -> bool {
     let span = |stretch: &Stretch, proposal: &Proposal| {
-        let (first, last) = (stretch.members[0], stretch.members[stretch.members.len() - 1]);
+        let (first, last) = stretch.ends();
         (proposal.bursts[first].start_s, proposal.bursts[last].start_s)
     };
     let ((from_s, to_s), (other_from_s, other_to_s)) = (span(of_one, one), span(of_other, other));
@@ -505,8 +505,8 @@ impl<'a> Choice<'a> {
     /// From when to when a candidate holds.
     fn span(&self, i: usize) -> (f64, f64) {
         let (stretch, proposal) = self.stretch(i);
-        let last = stretch.members[stretch.members.len() - 1];
-        (proposal.bursts[stretch.members[0]].start_s, proposal.bursts[last].end_s)
+        let (first, last) = stretch.ends();
+        (proposal.bursts[first].start_s, proposal.bursts[last].end_s)
     }
 
     fn phases(&self, i: usize) -> Vec<Burst> {

@@ -43,6 +43,13 @@ pub(crate) struct Stretch {
     pub log_odds: f64,
 }
 
+impl Stretch {
+    /// Its first and its last burst.
+    pub(crate) fn ends(&self) -> (usize, usize) {
+        (self.members[0], self.members[self.members.len() - 1])
+    }
+}
+
 /// Returns the stretches of `bursts` (in order of time) that keep a beat, in order of time.
 ///
 pub(crate) fn explain(bursts: &[Burst], signal: Signal) -> Vec<Stretch> {
@@ -65,7 +72,7 @@ fn explain_into(bursts: &[Burst], offset: usize, signal: Signal, depth: usize, s
         return;
     }
     let Some(mut best) = best_stretch(bursts, signal) else { return };
-    let (first, last) = (best.members[0], best.members[best.members.len() - 1]);
+    let (first, last) = best.ends();
     for member in &mut best.members {
         *member += offset;
     }
@@ -231,9 +238,7 @@ impl<'a> Starts<'a> {
         let logs: Vec<f64> = bursts.windows(2).map(|pair| (pair[1].start_s - pair[0].start_s).ln()).collect();
         let by_width = log_normal(&logs);
         let sum = |densities: &[f64]| densities.iter().sum::<f64>();
-        let by_tail = pareto(&logs, signal.is_brief)
-            .filter(|_| signal.is_brief || has_long_waits(bursts))
-            .filter(|by_tail| sum(by_tail) > sum(&by_width));
+        let by_tail = pareto(&logs, bursts, signal.is_brief).filter(|by_tail| sum(by_tail) > sum(&by_width));
         let densities = by_tail.unwrap_or(by_width);
         let mut chance = Vec::with_capacity(bursts.len());
         chance.push(0.0);
@@ -525,7 +530,7 @@ fn log_normal(logs: &[f64]) -> Vec<f64> {
 /// The same for Pareto's distribution: many waits of about the shortest length, and a heavy tail.
 ///
 /// `None` if the tail is not heavy.
-fn pareto(logs: &[f64], is_brief: bool) -> Option<Vec<f64>> {
+fn pareto(logs: &[f64], bursts: &[Burst], is_brief: bool) -> Option<Vec<f64>> {
     let least = logs.iter().copied().fold(f64::INFINITY, f64::min);
     let mean = logs.iter().map(|log| log - least).sum::<f64>() / logs.len() as f64;
     let exponent = mean.max(1e-9).recip().max(0.3);
@@ -535,9 +540,9 @@ fn pareto(logs: &[f64], is_brief: bool) -> Option<Vec<f64>> {
     let (middle, width) = middle_and_width(logs);
     // One long wait alone is a pause, or beats that were missed.
     let [_, second] = two_largest(logs);
-    let is_long = second - middle > LONG_TAIL.ln();
+    let is_long = || second - middle > LONG_TAIL.ln() && (is_brief || has_long_waits(bursts));
     let crowds = || is_brief && width > LEAST_CROWD_WIDTH && is_crowded(logs, least, middle);
-    let is_heavy = exponent < MOST_PARETO && (is_long || crowds());
+    let is_heavy = exponent < MOST_PARETO && (is_long() || crowds());
     is_heavy.then(|| logs.iter().map(|log| density(log).ln()).collect())
 }
 
