@@ -62,8 +62,10 @@ impl Folder {
         }
         let mut journal = dir.append(JOURNAL).map_err(failed)?;
         // Some network file systems have no locks; there, nobody is kept out.
-        if let Err(TryLockError::WouldBlock) = journal.try_lock() {
-            return Err(ArchiveError::Busy { folder: path.to_owned() });
+        match journal.try_lock() {
+            Err(TryLockError::WouldBlock) => return Err(ArchiveError::Busy { folder: path.to_owned() }),
+            Err(TryLockError::Error(_)) => {}
+            Ok(()) => drop(dir.remove_parts()),
         }
         let n_cut = cut_torn_line(&mut journal).map_err(failed)?;
         let suspects = Suspects::of(&mut journal).map_err(failed)?;
@@ -98,7 +100,8 @@ impl Folder {
 
     /// Makes sure that what was added survives a loss of power, too.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        self.journal.sync_data()
+        self.journal.sync_data()?;
+        self.dir.sync()
     }
 
     /// Returns what is done already, in the order of paths.
@@ -393,9 +396,7 @@ fn buffered(part: Part) -> BufWriter<Part> {
 
 /// Gives a file its name, now that it is whole.
 fn name(part: BufWriter<Part>) -> io::Result<()> {
-    let part = part.into_inner().map_err(io::IntoInnerError::into_error)?;
-    part.sync_data()?;
-    part.finish()
+    part.into_inner().map_err(io::IntoInnerError::into_error)?.finish_durably()
 }
 
 fn replace(dir: &OpenDir, file: &str, contents: &[u8]) -> io::Result<()> {

@@ -215,6 +215,10 @@ impl Sampling {
     /// Starts it, with the directory of the store.
     pub(crate) fn start(store: &Path, limits: SeriesLimits) -> io::Result<(Self, Series)> {
         let folder = series::open_directory(store)?;
+        // The daemon listens at its sockets by now: no other one works on this store.
+        for left in [&folder, &OpenDir::open(store)?] {
+            left.remove_parts()?;
+        }
         let series = Series(Arc::new(Shared { folder, held: Mutex::default() }));
         let (ticks, told) = sync_channel(4);
         let keeper = Keeper::new(series.clone(), limits);

@@ -119,8 +119,12 @@ impl Stream {
         mut take: impl FnMut(&BlockHeader, Payload<'_>) -> ControlFlow<()>,
     ) -> Result<u64, Fault> {
         let mut scanner = self.scanner()?;
-        StreamHeader::decode(scanner.want(StreamHeader::SIZE)?)
-            .map_err(|fault| Fault::at(Place::Byte(0), fault.to_string()))?;
+        let head = scanner.want(StreamHeader::SIZE)?;
+        if head.iter().all(|byte| *byte == 0) {
+            let what = "empty: the machine went down, or the disk was full, before anything was written";
+            return Err(Fault::at(Place::Byte(0), what));
+        }
+        StreamHeader::decode(head).map_err(|fault| Fault::at(Place::Byte(0), fault.to_string()))?;
         scanner.advance(StreamHeader::SIZE);
         let mut n_damaged = 0;
         let mut wanted = BlockHeader::SIZE;
@@ -818,5 +822,23 @@ mod tests {
         assert_eq!(seen, [(0, 1.0), (1, 6.0)]);
         assert_eq!(trace.info.files, ["/scratch/shared"]);
         assert_eq!(trace.losses, []);
+    }
+
+    #[test]
+    fn streams_that_a_power_failure_emptied_are_named_as_such() {
+        let directory = iotide_testkit::FreshDir::new("tracer-empty");
+        directory.write("node.1.1.iot", "");
+        directory.write("node.2.1.iot", "\0".repeat(4096));
+        let error = crate::open(directory.path()).unwrap().read(&mut Trace::default()).unwrap_err();
+        assert!(error.to_string().contains("the machine went down"), "{error}");
+        let mut written = Written::new(Some(0), 100);
+        written.write(2.0, 3.0, 10, 0);
+        written.end(1);
+        fs::write(directory.join("node.3.1.iot"), written.bytes).unwrap();
+        let mut trace = Trace::default();
+        crate::open(directory.path()).unwrap().read(&mut trace).unwrap();
+        let losses: Vec<_> = trace.losses.iter().map(|loss| loss.what.as_str()).collect();
+        assert_eq!(trace.events.len(), 1);
+        assert!(losses.len() == 1 && losses[0].contains("the machine went down"), "{losses:?}");
     }
 }

@@ -4,12 +4,16 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, fstat, fsync, linkat, openat, renameat,
+    renameat_with, syncfs, unlinkat,
+};
 use rustix::io::Errno;
 
 /// Where temporary files go: `TMPDIR`, or `/tmp`.
@@ -198,13 +202,59 @@ impl OpenDir {
 
     /// Begins a file that will have that name once it is whole. It then replaces what has the name now, be it a link.
     pub fn replace(&self, name: impl AsRef<OsStr>) -> io::Result<Part> {
-        let (part, file) = with_random_name(".iotide-", ".part", |part| {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-            let file = self.openat(part, flags, Mode::from_raw_mode(0o666))?;
+        self.begin(name.as_ref(), Mode::from_raw_mode(0o666))
+    }
+
+    /// Begins a file that only its owner can read.
+    pub fn replace_secret(&self, name: impl AsRef<OsStr>) -> io::Result<Part> {
+        self.begin(name.as_ref(), Mode::RUSR | Mode::WUSR)
+    }
+
+    fn begin(&self, name: &OsStr, mode: Mode) -> io::Result<Part> {
+        let (part, file) = with_random_name(PART_START, PART_END, |part| {
+            let file = self.openat(part, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode)?;
             Ok((part.to_owned(), File::from(file)))
         })?;
         let folder = self.fd.try_clone()?;
-        Ok(Part { folder, file, part, name: name.as_ref().to_owned(), is_finished: false })
+        Ok(Part { folder, file, part, name: name.to_owned(), is_finished: false })
+    }
+
+    /// Removes unfinished files that a crash left, and returns their number. Only the holder of the folder's lock may call this: a file that
+    /// somebody else writes right now would go, too.
+    pub fn remove_parts(&self) -> io::Result<usize> {
+        let mut n_removed = 0;
+        for entry in Dir::read_from(&self.fd)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if is_part(name) && matches!(entry.file_type(), FileType::RegularFile | FileType::Unknown) {
+                n_removed += usize::from(unlinkat(&self.fd, entry.file_name(), AtFlags::empty()).is_ok());
+            }
+        }
+        Ok(n_removed)
+    }
+
+    /// Makes sure that the files of this folder whose names end so survive a loss of power, with their names.
+    pub fn sync_files(&self, ending: &str) -> io::Result<()> {
+        // Each costs a wait for the disk; of many, one wait for everything on that file system is shorter.
+        const MOST_EACH: usize = 64;
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.fd)? {
+            let name = entry?.file_name().to_owned();
+            names.extend(name.to_bytes().ends_with(ending.as_bytes()).then_some(name));
+        }
+        if names.len() > MOST_EACH {
+            syncfs(&self.fd)?;
+        } else {
+            for name in &names {
+                self.read(OsStr::from_bytes(name.to_bytes()))?.sync_all()?;
+            }
+        }
+        self.sync()
+    }
+
+    /// Makes sure that names which were given or removed in this folder survive a loss of power.
+    pub fn sync(&self) -> io::Result<()> {
+        sync_names(&self.fd, None)
     }
 
     /// Removes a file.
@@ -250,16 +300,40 @@ pub struct Part {
 }
 
 impl Part {
-    /// Gives the file its name.
+    /// Gives the file its name. After a loss of power the name may be gone, or the file may be empty: for results that can be made again.
     pub fn finish(mut self) -> io::Result<()> {
         renameat(self.folder.as_fd(), &self.part, self.folder.as_fd(), &self.name)?;
         self.is_finished = true;
         Ok(())
     }
 
-    /// Makes sure that what was written survives a loss of power.
-    pub fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
+    /// Gives the file its name. Contents and name survive a loss of power once this returns; before, the old file does.
+    pub fn finish_durably(mut self) -> io::Result<()> {
+        self.file.sync_all()?;
+        renameat(self.folder.as_fd(), &self.part, self.folder.as_fd(), &self.name)?;
+        self.is_finished = true;
+        sync_names(&self.folder, Some(&self.file))
+    }
+
+    /// Does the same as [`Part::finish_durably`], but fails if the name is taken.
+    pub fn finish_new_durably(mut self) -> io::Result<()> {
+        self.file.sync_all()?;
+        let (folder, part, name) = (self.folder.as_fd(), &self.part, &self.name);
+        match renameat_with(folder, part, folder, name, RenameFlags::NOREPLACE) {
+            // Not every file system can: there the file has two names for a moment.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                linkat(folder, part, folder, name, AtFlags::empty())?;
+                unlinkat(folder, part, AtFlags::empty())?;
+            }
+            renamed => renamed?,
+        }
+        self.is_finished = true;
+        sync_names(&self.folder, Some(&self.file))
+    }
+
+    /// The file, to set its owner or its mode.
+    pub fn file(&self) -> &File {
+        &self.file
     }
 }
 
@@ -278,6 +352,27 @@ impl Drop for Part {
         if !self.is_finished {
             let _ = unlinkat(self.folder.as_fd(), &self.part, AtFlags::empty());
         }
+    }
+}
+
+/// Names of unfinished files begin and end so.
+const PART_START: &str = ".iotide-";
+const PART_END: &str = ".part";
+
+fn is_part(name: &[u8]) -> bool {
+    let random =
+        name.strip_prefix(PART_START.as_bytes()).and_then(|rest| rest.strip_suffix(PART_END.as_bytes()));
+    random.is_some_and(|random| random.len() == N_LETTERS && random.iter().all(|byte| LETTERS.contains(byte)))
+}
+
+/// Syncs the names in a folder. `file` is one of its files.
+fn sync_names(folder: &OwnedFd, file: Option<&File>) -> io::Result<()> {
+    match (fsync(folder), file) {
+        // A folder whose names may not be listed is held by a descriptor that cannot be synced.
+        (Err(Errno::BADF), Some(file)) => Ok(syncfs(file)?),
+        // Some file systems cannot sync a folder; names are durable there as soon as they are given, or never.
+        (Err(Errno::INVAL | Errno::NOTSUP), _) => Ok(()),
+        (synced, _) => Ok(synced?),
     }
 }
 
@@ -300,10 +395,12 @@ pub(crate) fn with_random_name<T>(
     Err(taken)
 }
 
-/// 80 bits of chance.
+const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+const N_LETTERS: usize = 16;
+
+/// Returns 80 random bits.
 fn random_letters() -> io::Result<String> {
-    const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let mut bytes = [0; 16];
+    let mut bytes = [0; N_LETTERS];
     let n = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
     if n < bytes.len() {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -408,6 +505,38 @@ mod tests {
             assert!(dir.append(way).is_err(), "{way}");
             assert!(dir.create(way).is_err(), "{way}");
         }
+    }
+
+    #[test]
+    fn a_new_name_never_replaces_an_old_one() {
+        let here = FreshDir::new("private-new");
+        let dir = OpenDir::open(here.path()).unwrap();
+        for (text, is_new) in [("one", true), ("two", false)] {
+            let mut part = dir.replace_secret("key").unwrap();
+            part.write_all(text.as_bytes()).unwrap();
+            assert_eq!(part.finish_new_durably().is_ok(), is_new);
+        }
+        assert_eq!(here.names(), ["key"]);
+        assert_eq!(fs::read_to_string(here.join("key")).unwrap(), "one");
+        assert_eq!(fs::metadata(here.join("key")).unwrap().permissions().mode() & 0o777, 0o600);
+        let mut part = dir.replace("key").unwrap();
+        part.write_all(b"three").unwrap();
+        part.finish_durably().unwrap();
+        assert_eq!(fs::read_to_string(here.join("key")).unwrap(), "three");
+    }
+
+    #[test]
+    fn unfinished_files_of_a_crash_are_removed_and_nothing_else() {
+        let here = FreshDir::new("private-parts");
+        let dir = OpenDir::open(here.path()).unwrap();
+        std::mem::forget(dir.replace("x").unwrap());
+        let kept = [".iotide-mine.part", ".iotide-abcdefghijklmno1.part", "abc.part"];
+        for name in kept {
+            here.write(name, "x");
+        }
+        fs::create_dir(here.join(".iotide-aaaaaaaaaaaaaaaa.part")).unwrap();
+        assert_eq!((here.names().len(), dir.remove_parts().unwrap()), (5, 1));
+        assert_eq!(here.names().len(), 4);
     }
 
     #[test]

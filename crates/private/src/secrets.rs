@@ -1,9 +1,11 @@
 //! Files that nobody else can read.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
+
+use crate::OpenDir;
 
 /// Opens a file of ours, or of root, that nobody else can read; `None` if others can.
 pub fn open_secret(path: &Path) -> io::Result<Option<File>> {
@@ -13,29 +15,26 @@ pub fn open_secret(path: &Path) -> io::Result<Option<File>> {
     Ok((is_ours && metadata.mode() & 0o077 == 0).then_some(file))
 }
 
-/// Makes a file that only its owner can read: us, or the user that is named.
+/// Makes a file that only its owner can read: us, or the user that is named. It exists whole or not at all, also after a full disk or a loss of
+/// power.
 pub fn write_secret(path: &Path, text: &str, owner: Option<u32>) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o400)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
-        .open(path)?;
-    file.write_all(text.as_bytes())?;
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut part = OpenDir::open(path.parent().unwrap_or(Path::new("")))?.replace_secret(name)?;
+    part.write_all(text.as_bytes())?;
+    part.file().set_permissions(Permissions::from_mode(0o400))?;
     let is_ours = owner.is_none_or(|owner| owner == rustix::process::geteuid().as_raw());
     if !is_ours && rustix::process::geteuid().is_root() {
-        fchown(&file, owner, None)?;
+        fchown(part.file(), owner, None)?;
     }
-    file.sync_all()
+    part.finish_new_durably()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use iotide_testkit::FreshDir;
-    use std::fs::{Permissions, set_permissions};
+    use std::fs::set_permissions;
     use std::io::Read;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_secret_that_others_could_read_is_not_read() {

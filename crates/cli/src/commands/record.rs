@@ -123,7 +123,11 @@ pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> 
         // A folder that nobody asked for and that holds nothing is in the way of the next run. Only an empty one goes.
         let _ = std::fs::remove_dir(&directory);
     }
-    match sum_up(ui, args, &directory, rank.as_ref(), began.elapsed()) {
+    let summed_up = sum_up(ui, args, &directory, rank.as_ref(), began.elapsed());
+    if let Err(error) = make_durable(&directory) {
+        ui.status(format_args!("iotide: the trace may not survive a power failure: {error}"));
+    }
+    match summed_up {
         Ok(()) => Ok(ExitStatus::Program(code)),
         // How the program ended matters more than what became of its trace.
         Err(error) if code != 0 => {
@@ -132,6 +136,15 @@ pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> 
         }
         Err(error) => Err(error),
     }
+}
+
+/// Syncs the streams in a directory and the names on the way to them. Streams that other nodes wrote are synced there, by their own kernels.
+fn make_durable(directory: &Path) -> io::Result<()> {
+    if !holds_streams(directory) {
+        return Ok(());
+    }
+    OpenDir::open(directory)?.sync_files(".iot")?;
+    OpenDir::open(directory.parent().unwrap_or(directory))?.sync()
 }
 
 /// Runs a program that is counted, and leaves no trace.

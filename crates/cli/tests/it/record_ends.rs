@@ -173,3 +173,20 @@ fn a_listener_that_is_not_there_is_named_and_costs_nothing() {
     assert!(said.contains(&format!("nobody listens on unix:{}", socket.display())), "{said}");
     assert!(said.contains("2 B written"), "the trace is whole: {said}");
 }
+
+#[test]
+fn a_trace_is_synced_once_its_program_has_ended() {
+    let Some(strace) = iotide_testkit::program("strace") else { return };
+    let dir = FreshDir::new("record-synced");
+    let recorded = record(dir.path(), &["-o", "trace", "--", "sh", "-c", "echo x > result"]);
+    let mut command = Command::new(strace);
+    // -f: not needed, the recorder itself syncs; -y: with the names of descriptors.
+    command.args(["-y", "-e", "trace=fsync,fdatasync,syncfs", "-o", "calls"]).arg(recorded.get_program());
+    command.args(recorded.get_args()).current_dir(dir.path()).env("IOTIDE_INCLUDE", dir.path());
+    assert!(command.status().unwrap().success());
+    let calls = fs::read_to_string(dir.join("calls")).unwrap();
+    let at = |ending: &str| calls.lines().position(|line| line.contains(&format!("{ending}>) = 0")));
+    let (stream, folder) = (at(".iot"), at("/trace"));
+    let parent = at(&dir.path().display().to_string());
+    assert!(stream.is_some() && stream < folder && folder < parent, "{calls}");
+}

@@ -33,6 +33,8 @@ const RATE: f64 = 20.0;
 const BURST: f64 = 100.0;
 /// Peers whose questions are counted; those who rest are forgotten.
 const MOST_PEERS: usize = 4096;
+/// The file of the token in the store's directory. Who can read it may see everything: Prometheus, for one.
+const TOKEN: &str = "token";
 /// The file of tokens in the store's directory: a line for each, with its hash and whose it is.
 const TOKENS: &str = "tokens";
 /// Tokens there are.
@@ -120,6 +122,32 @@ impl TokenRole {
     }
 }
 
+/// Returns the token; makes one if there is none, or if a crash or a full disk left an empty file.
+pub(super) fn own_token(store: &Path) -> io::Result<String> {
+    let folder = OpenDir::open(store)?;
+    let mut token = String::new();
+    match folder.read(TOKEN) {
+        Ok(file) => drop(file.take(256).read_to_string(&mut token)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    // Blocks that were never written are read as zeroes.
+    let token = token.trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned();
+    match token.len() {
+        0 => {}
+        16.. => return Ok(token),
+        _ => {
+            let what = format!("{TOKEN} has fewer than 16 characters");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+    }
+    let token = hex(&random::<32>()?);
+    let mut part = folder.replace_secret(TOKEN)?;
+    part.write_all(format!("{token}\n").as_bytes())?;
+    part.finish_durably()?;
+    Ok(token)
+}
+
 /// Makes a token for a role and puts its hash into the store; a daemon knows it once it reads its settings again.
 pub fn make_token(store: &Path, role: &TokenRole) -> io::Result<String> {
     let folder = OpenDir::open(store)?;
@@ -133,8 +161,7 @@ pub fn make_token(store: &Path, role: &TokenRole) -> io::Result<String> {
     text.push_str(&format!("{} {}\n", hex(&sha256(token.as_bytes())), role.in_file()));
     let mut file = folder.replace(TOKENS)?;
     file.write_all(text.as_bytes())?;
-    file.sync_data()?;
-    file.finish()?;
+    file.finish_durably()?;
     Ok(token)
 }
 
@@ -402,6 +429,7 @@ pub(super) fn name_of(viewer: Viewer) -> String {
 mod tests {
     use super::*;
     use iotide_testkit::FreshDir;
+    use std::os::unix::fs::PermissionsExt;
 
     fn doors(dir: &FreshDir, proxy: Option<ProxyConfig>) -> Doors {
         Doors::open(dir.path(), "0123456789abcdef".to_owned(), &WebConfig { tls: None, proxy }, Some(1337))
@@ -462,6 +490,22 @@ mod tests {
         let said = headers(&[("cookie", &format!("iotide-1337={cookie}"))]);
         assert_eq!(doors.asker(&TCP, &said, now).viewer, Viewer::User(1));
         assert!(doors.held().sessions.len() <= MOST_SESSIONS_OF_USER + 1);
+    }
+
+    #[test]
+    fn an_empty_token_is_made_again_and_a_short_one_is_refused() {
+        let dir = FreshDir::new("doors-token");
+        let first = own_token(dir.path()).unwrap();
+        assert_eq!(std::fs::metadata(dir.join(TOKEN)).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!((own_token(dir.path()).unwrap(), dir.names()), (first.clone(), vec![TOKEN.to_owned()]));
+        for left in ["", "\n", "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"] {
+            std::fs::write(dir.join(TOKEN), left).unwrap();
+            let made = own_token(dir.path()).unwrap();
+            assert!(made.len() == 64 && made != first, "{left:?}");
+            assert_eq!(own_token(dir.path()).unwrap(), made);
+        }
+        std::fs::write(dir.join(TOKEN), "secret\n").unwrap();
+        assert!(own_token(dir.path()).is_err(), "somebody chose it");
     }
 
     #[test]

@@ -435,7 +435,7 @@ impl Daemon {
         make_pages_directory(&config.pages, config.group.as_deref())?;
         let pages = OpenDir::open(&config.pages).map_err(in_directory(&config.pages))?;
         let mut store = Store::open(&config.store, &config.node, now_ns())?;
-        let token = token(&config.store).map_err(in_directory(&config.store))?;
+        let token = doors::own_token(&config.store).map_err(in_directory(&config.store))?;
         let mut listening = Listening::open(&config)?;
         let below = listening.below.take();
         let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|it| it.local_addr().ok());
@@ -634,34 +634,6 @@ fn watch_node(shared: &Arc<Shared>) -> io::Result<()> {
 
 /// How a reading becomes part of what is known.
 type Take = fn(&mut NodeReading, NodeReading);
-
-/// The file of the token in the store's directory. Who can read it may see everything: Prometheus, for one.
-const TOKEN: &str = "token";
-
-/// Returns the token; makes one if there is none.
-fn token(store: &Path) -> io::Result<String> {
-    use std::io::Write;
-    let folder = OpenDir::open(store)?;
-    match folder.read(TOKEN) {
-        Ok(file) => {
-            let mut token = String::new();
-            file.take(256).read_to_string(&mut token)?;
-            let token = token.trim().to_owned();
-            if token.len() < 16 {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    format!("{TOKEN} has fewer than 16 characters"),
-                ));
-            }
-            return Ok(token);
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
-    let token = hex(&random::<32>()?);
-    folder.create(TOKEN)?.write_all(format!("{token}\n").as_bytes())?;
-    Ok(token)
-}
 
 fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut random = [0; N];

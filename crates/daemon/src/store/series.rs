@@ -466,8 +466,7 @@ impl SeriesFile {
         if let Some(failed) = failed {
             return Err(failed);
         }
-        part.sync_data()?;
-        part.finish()?;
+        part.finish_durably()?;
         (self.sequence, self.length, self.n_small, self.folds) = (sequence, length, 0, folds);
         (self.n_named, self.n_since_named) = (self.columns.len(), 0);
         Ok(())

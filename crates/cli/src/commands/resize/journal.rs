@@ -1,19 +1,24 @@
 //! What is under way, on disk: after a crash the next start takes it back.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
 
 use anyhow::{Context, bail};
+use iotide_private::OpenDir;
 
 /// Names of helper jobs that may exist, one a line. A name is written before its job is asked for, and goes after the job is gone.
 pub(super) struct Journal {
-    file: PathBuf,
+    folder: OpenDir,
     /// Held while this lives: two at once would resize the same jobs.
     _lock: File,
     names: Vec<String>,
 }
+
+/// The file in the folder.
+const NAME: &str = "growing";
+/// A name has fewer than 256 bytes, and there are never many.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// All helper jobs have names that begin so.
 pub(super) const PREFIX: &str = "iotide-grow-";
@@ -22,24 +27,20 @@ impl Journal {
     /// Opens the journal in a folder of its own, with what an earlier run left in it.
     pub(super) fn open(folder: &Path) -> anyhow::Result<Self> {
         let about = || format!("cannot use {}", folder.display());
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).with_context(about)?;
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(folder.join("lock"))
-            .with_context(about)?;
+        let folder = OpenDir::make_private(folder).with_context(about)?;
+        let lock = folder.append("lock").with_context(about)?;
         if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
-            bail!("another `iotide resize apply` uses {}", folder.display());
+            bail!("another `iotide resize apply` uses {}", folder.path().display());
         }
-        let file = folder.join("growing");
-        let names = match fs::read_to_string(&file) {
-            Ok(text) => text.lines().filter(|name| is_ours(name)).map(str::to_owned).collect(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        folder.remove_parts().with_context(about)?;
+        let mut text = String::new();
+        match folder.read(NAME) {
+            Ok(file) => drop(file.take(MOST_BYTES).read_to_string(&mut text).with_context(about)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error).with_context(about),
-        };
-        Ok(Self { file, _lock: lock, names })
+        }
+        let names = text.lines().filter(|name| is_ours(name)).map(str::to_owned).collect();
+        Ok(Self { folder, _lock: lock, names })
     }
 
     /// Helper jobs that may exist.
@@ -60,24 +61,18 @@ impl Journal {
     }
 
     fn save(&self) -> anyhow::Result<()> {
-        let about = || format!("cannot write {}", self.file.display());
-        if self.names.is_empty() {
-            return match fs::remove_file(&self.file) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).with_context(about),
-                _ => Ok(()),
-            };
-        }
-        let new = self.file.with_extension("new");
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .mode(0o600)
-            .open(&new)
-            .with_context(about)?;
-        let text: String = self.names.iter().map(|name| format!("{name}\n")).collect();
-        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).with_context(about)?;
-        fs::rename(&new, &self.file).with_context(about)
+        let save = || {
+            if self.names.is_empty() {
+                match self.folder.remove(NAME) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => return self.folder.sync(),
+                }
+            }
+            let mut file = self.folder.replace_secret(NAME)?;
+            self.names.iter().try_for_each(|name| writeln!(file, "{name}"))?;
+            file.finish_durably()
+        };
+        save().with_context(|| format!("cannot write {}", self.folder.path().join(NAME).display()))
     }
 }
 

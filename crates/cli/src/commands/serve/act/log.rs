@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use iotide_private::OpenDir;
 use iotide_report::DecisionEntry;
 
 /// The file in the store.
@@ -84,12 +85,18 @@ impl Log {
     }
 
     fn append(&self, lines: &str) -> io::Result<()> {
-        if fs::metadata(&self.path).is_ok_and(|about| about.len() > MOST_BYTES) {
+        let length = fs::metadata(&self.path).map(|about| about.len()).ok();
+        let is_full = length.is_some_and(|length| length > MOST_BYTES);
+        if is_full {
             fs::rename(&self.path, self.path.with_extension("jsonl.1"))?;
         }
         // The store is a folder of the daemon's own.
         let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
         file.write_all(lines.as_bytes())?;
-        file.sync_data()
+        file.sync_data()?;
+        if is_full || length.is_none() {
+            OpenDir::open(self.path.parent().unwrap_or(Path::new("/")))?.sync()?;
+        }
+        Ok(())
     }
 }
