@@ -598,11 +598,14 @@ pub(crate) fn streams_in(directory: &Path) -> Result<Vec<PathBuf>, std::io::Erro
     Ok(streams)
 }
 
+/// Whether a file is a stream, or was one before a power failure emptied it.
 fn is_stream(path: &Path) -> bool {
-    let mut head = [0; MAGIC.len()];
+    let head = || {
+        let mut head = Vec::new();
+        open_ordinary(path)?.take(MAGIC.len() as u64).read_to_end(&mut head).map(|_| head)
+    };
     path.extension().is_some_and(|extension| extension == "iot")
-        && open_ordinary(path).and_then(|mut file| file.read_exact(&mut head)).is_ok()
-        && head == MAGIC
+        && head().is_ok_and(|head| head == MAGIC || head.iter().all(|byte| *byte == 0))
 }
 
 /// Losses of thousands of processes, summed up by kind.

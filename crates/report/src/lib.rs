@@ -75,7 +75,7 @@ pub use crate::{
     schedule::{
         Change, JobEntry, PolicyEntry, Published, ScenarioEntry, SimulationReport, Spread, WorkloadEntry,
     },
-    series::{JobRates, SeriesDocument, SeriesValue, rates_of},
+    series::{JobRates, ListedMetric, MetricList, SeriesDocument, SeriesValue, rates_of},
     sets::{JobAtStorage, JobOfSource, SourceJobs, SourceTarget, StorageJobs, WhoKnows},
     signature::{
         FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,

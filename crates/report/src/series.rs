@@ -26,6 +26,32 @@ pub struct SeriesDocument {
     pub losses: Vec<Untrusted>,
 }
 
+/// The metrics that a job or a machine has over time.
+#[derive(Clone, Debug, Serialize)]
+pub struct MetricList {
+    /// Each with its kind.
+    pub metrics: Vec<ListedMetric>,
+    /// Samples that are missing.
+    pub losses: Vec<Untrusted>,
+}
+
+/// A metric in a list.
+#[derive(Clone, Debug, Serialize)]
+pub struct ListedMetric {
+    /// `counter` or `gauge`.
+    pub kind: &'static str,
+    /// Its name.
+    pub metric: Untrusted,
+}
+
+impl MetricList {
+    /// Lists metrics with their kinds.
+    pub fn new<'a>(metrics: impl Iterator<Item = (&'a str, &'static str)>, losses: Vec<String>) -> Self {
+        let metrics = metrics.map(|(metric, kind)| ListedMetric { kind, metric: metric.into() }).collect();
+        Self { metrics, losses: losses.into_iter().map(Untrusted::from).collect() }
+    }
+}
+
 /// A value over time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]

@@ -94,6 +94,8 @@ pub(crate) struct Alarms {
 
 /// What the thread needs.
 pub(crate) struct Needs {
+    /// Whether the store had a database of alarms before.
+    pub(crate) was_one: bool,
     pub(crate) store: PathBuf,
     pub(crate) node: String,
     pub(crate) events: Events,
@@ -105,7 +107,7 @@ pub(crate) struct Needs {
 impl Alarms {
     /// Opens what is stored and starts the threads. They end when this is dropped. Returns what was lost with a damaged database.
     pub(crate) fn start(needs: Needs, now_ns: u64) -> Result<(Self, Option<String>), StoreError> {
-        let (mut store, loss) = AlarmStore::open(&needs.store, now_ns)?;
+        let (mut store, loss) = AlarmStore::open(&needs.store, needs.was_one, now_ns)?;
         let mut outboxes = Vec::new();
         for route in &needs.routes {
             let told = store.told(&route.name())?;

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use iotide_ledger::tree::Place;
-use iotide_ledger::{Limits, Name, hex};
+use iotide_ledger::{Limits, Name};
 use iotide_private::{OpenDir, OwnSocket};
 use iotide_sched::act::JobFacts;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -577,6 +577,7 @@ fn start_alarms(
 ) -> Result<Alarms, ServeError> {
     let alertmanagers = config.alertmanagers.iter().cloned().map(Route::Alertmanager);
     let needs = Needs {
+        was_one: store.note_alarms()?,
         store: config.store.clone(),
         node: config.node.clone(),
         events: events.clone(),

@@ -9,7 +9,7 @@ use iotide_ledger::series::{
 };
 use iotide_ledger::tree::{AskError, MOST_ANSWER, Question, Wanted};
 use iotide_ledger::{JobKey, Name};
-use iotide_report::{JobRates, SeriesDocument, SeriesValue, answer_json, rates_of};
+use iotide_report::{JobRates, MetricList, SeriesDocument, SeriesValue, answer_json, rates_of};
 
 use super::Shared;
 use super::answer::{Answer, Answers, Asked, Result, Viewer};
@@ -218,6 +218,11 @@ fn no_answer(node: &Name, why: AskError) -> Answer {
     }
 }
 
+/// Says what was lost, where that is why something is not found.
+fn or_lost(losses: &[String], unknown: Answer) -> Answer {
+    if losses.is_empty() { unknown } else { Answer::refused(404, losses.join("; ")) }
+}
+
 fn kind_name(kind: ColumnKind) -> &'static str {
     if kind == ColumnKind::Counter { "counter" } else { "gauge" }
 }
@@ -306,7 +311,8 @@ impl Answers {
         let wanted = Wanted::Metric(Name::new(metric).ok_or_else(unknown)?);
         let question = Question { wanted, from_s, to_s, points: points as u32 };
         Ok(self.reply_series(viewer, &of, &question, move |SeriesAnswer { metrics, losses }| {
-            let MetricAnswer { name, kind, points } = metrics.into_iter().next().ok_or_else(unknown)?;
+            let found = metrics.into_iter().next().ok_or_else(|| or_lost(&losses, unknown()));
+            let MetricAnswer { name, kind, points } = found?;
             let document = SeriesDocument::new(name.as_str(), kind_name(kind), points.as_ref(), losses);
             Ok(Answer::json(answer_json(&document)))
         }))
@@ -316,14 +322,8 @@ impl Answers {
     fn list(&self, viewer: Viewer, id: &str) -> Result<Reply> {
         let of = self.asking(viewer, id)?;
         Ok(self.reply_series(viewer, &of, &names_of_last_day(&of), |found| {
-            let of_metric = |metric: &MetricAnswer| {
-                BTreeMap::from([
-                    ("metric", metric.name.to_string()),
-                    ("kind", kind_name(metric.kind).to_owned()),
-                ])
-            };
-            let metrics: Vec<BTreeMap<&str, String>> = found.metrics.iter().map(of_metric).collect();
-            Ok(Answer::json(answer_json(&BTreeMap::from([("metrics", metrics)]))))
+            let metrics = found.metrics.iter().map(|metric| (metric.name.as_str(), kind_name(metric.kind)));
+            Ok(Answer::json(answer_json(&MetricList::new(metrics, found.losses))))
         }))
     }
 
@@ -359,7 +359,8 @@ impl Answers {
         let wanted = Wanted::Metric(Name::new(metric).ok_or_else(unknown)?);
         let (start_s, is_derived) = (of.start_s(), metric != filter);
         Ok(self.reply_series(viewer, &of, &of.question(wanted, MAX_POINTS), move |found| {
-            let metric = found.metrics.into_iter().next().ok_or_else(unknown)?;
+            let metric = found.metrics.into_iter().next();
+            let metric = metric.ok_or_else(|| or_lost(&found.losses, unknown()))?;
             let pairs = metric.points.map_or(Vec::new(), |points| match is_derived {
                 false => pairs_of(&points, start_s),
                 true => {

@@ -9,7 +9,7 @@ use iotide_ledger::alarm::Rule;
 use iotide_report::{AlarmState, NewAlarm};
 use rusqlite::{Connection, OpenFlags, params};
 
-use super::{StoreError, damaged};
+use super::{StoreError, damaged, is_empty, set_aside};
 
 /// The file in the store's directory.
 pub(crate) const ALARMS: &str = "alarms.db";
@@ -60,21 +60,22 @@ pub(crate) struct Firing {
 }
 
 impl AlarmStore {
-    /// Opens the database; makes it if it is not there. One that is damaged is set aside: what was lost is returned.
-    pub(crate) fn open(directory: &Path, now_ns: u64) -> Result<(Self, Option<String>), StoreError> {
-        match Self::open_at(directory.join(ALARMS)) {
+    /// Opens the database; makes it if it is not there. One that is damaged is set aside, and so is an empty one where there `was_one`: what was
+    /// lost is returned.
+    pub(crate) fn open(
+        directory: &Path,
+        was_one: bool,
+        now_ns: u64,
+    ) -> Result<(Self, Option<String>), StoreError> {
+        let path = directory.join(ALARMS);
+        let opened = match was_one && is_empty(&path) {
+            true => Err(StoreError::Missing { path }),
+            false => Self::open_at(path),
+        };
+        match opened {
             Err(error) if error.is_damage() => {
-                let aside = format!("{ALARMS}.damaged-{}", now_ns / 1_000_000_000);
-                for end in ["", "-wal", "-shm"] {
-                    let from = directory.join(format!("{ALARMS}{end}"));
-                    if let Err(cause) = std::fs::rename(&from, directory.join(format!("{aside}{end}")))
-                        && cause.kind() != std::io::ErrorKind::NotFound
-                    {
-                        return Err(StoreError::Directory { path: from, cause });
-                    }
-                }
-                let loss =
-                    format!("{error}; it was set aside as {aside}, and rules of alarms are missing here");
+                let aside = set_aside(directory, ALARMS, now_ns)?;
+                let loss = format!("{error}{aside}; rules of alarms are missing here");
                 Ok((Self::open_at(directory.join(ALARMS))?, Some(loss)))
             }
             opened => Ok((opened?, None)),
@@ -259,7 +260,7 @@ mod tests {
         let dir = FreshDir::new("alarm-store");
         let mut rule = Rule::new("a", "rate(x) > 1").unwrap();
         {
-            let (mut store, loss) = AlarmStore::open(dir.path(), 1).unwrap();
+            let (mut store, loss) = AlarmStore::open(dir.path(), false, 1).unwrap();
             assert_eq!(loss, None);
             assert_eq!(store.told("http://x").unwrap(), 0);
             store.put(&rule).unwrap();
@@ -270,7 +271,7 @@ mod tests {
             assert_eq!(store.last_id().unwrap(), 3);
             store.set_told("http://x", 2).unwrap();
         }
-        let (mut store, _) = AlarmStore::open(dir.path(), 1).unwrap();
+        let (mut store, _) = AlarmStore::open(dir.path(), false, 1).unwrap();
         let owners: Vec<_> = store.rules().unwrap().into_iter().map(|rule| rule.owner).collect();
         assert_eq!(owners, [None, Some(7)]);
         let firing = store.firing().unwrap();
@@ -287,9 +288,21 @@ mod tests {
         let dir = FreshDir::new("alarm-store-damaged");
         std::fs::write(dir.join(ALARMS), "no database, but long enough to be taken for one".repeat(100))
             .unwrap();
-        let (store, loss) = AlarmStore::open(dir.path(), 5_000_000_000).unwrap();
+        let (store, loss) = AlarmStore::open(dir.path(), true, 5_000_000_000).unwrap();
         assert!(loss.unwrap().contains("alarms.db.damaged-5"));
         assert!(store.rules().unwrap().is_empty());
         assert!(dir.join("alarms.db.damaged-5").exists());
+    }
+
+    #[test]
+    fn rules_that_vanish_with_their_database_are_a_loss() {
+        let dir = FreshDir::new("alarm-store-gone");
+        assert_eq!(AlarmStore::open(dir.path(), false, 1).unwrap().1, None);
+        for left in [None, Some(""), Some("x")] {
+            std::fs::remove_file(dir.join(ALARMS)).unwrap();
+            left.map(|left| std::fs::write(dir.join(ALARMS), left).unwrap());
+            let loss = AlarmStore::open(dir.path(), true, 5_000_000_000).unwrap().1.unwrap();
+            assert!(loss.contains("missing or empty"), "{left:?}: {loss}");
+        }
     }
 }

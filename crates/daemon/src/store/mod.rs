@@ -53,6 +53,12 @@ pub enum StoreError {
         /// Why.
         cause: rusqlite::Error,
     },
+    /// The database is gone, or empty, and files that stood beside it are not.
+    #[error("the database in {} is missing or empty, beside files of an earlier one", path.display())]
+    Missing {
+        /// Where it should be.
+        path: PathBuf,
+    },
     /// It is the database of another version.
     #[error("the database in {} has schema version {found}; this program reads version {VERSION}", path.display())]
     Version {
@@ -66,11 +72,13 @@ pub enum StoreError {
 impl StoreError {
     /// Whether the database is damaged, rather than busy or out of space.
     pub fn is_damage(&self) -> bool {
-        matches!(self, Self::Database { cause, .. } if is_damage(cause))
+        match self {
+            Self::Database { cause, .. } => is_damage(cause),
+            Self::Missing { .. } => true,
+            _ => false,
+        }
     }
-}
 
-impl StoreError {
     /// Whether rows are missing that were stored before.
     pub fn is_missing_rows(&self) -> bool {
         matches!(self, Self::Database { cause: rusqlite::Error::QueryReturnedNoRows, .. })
@@ -80,6 +88,41 @@ impl StoreError {
 fn is_damage(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
     matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
+}
+
+/// A database has at least one page, and the smallest page has so many bytes. SQLite takes a shorter file for a new database.
+const LEAST_BYTES: u64 = 512;
+
+/// Whether a database holds nothing: it was removed, or emptied.
+fn is_empty(path: &Path) -> bool {
+    std::fs::metadata(path).map_or(0, |about| about.len()) < LEAST_BYTES
+}
+
+/// Whether the database of a store is gone, while files that are made after it are there.
+fn is_gone(directory: &Path) -> bool {
+    let has_series = || {
+        let entries = std::fs::read_dir(directory.join(series::DIRECTORY)).into_iter().flatten().flatten();
+        entries.into_iter().any(|entry| entry.file_name().to_str().is_some_and(series::is_of_job))
+    };
+    is_empty(&directory.join(DATABASE))
+        && (directory.join(alarms::ALARMS).exists()
+            || directory.join(format!("{DATABASE}-wal")).metadata().is_ok_and(|about| about.len() > 0)
+            || has_series())
+}
+
+/// Gives a damaged database another name, so that nothing of it meets the new one. Returns that as a part of a sentence.
+fn set_aside(directory: &Path, database: &str, now_ns: u64) -> Result<String, StoreError> {
+    let aside = format!("{database}.damaged-{}", now_ns / 1_000_000_000);
+    let mut said = String::new();
+    for end in ["", "-wal", "-shm"] {
+        let from = directory.join(format!("{database}{end}"));
+        match std::fs::rename(&from, directory.join(format!("{aside}{end}"))) {
+            Ok(()) => said = format!("; it was set aside as {aside}"),
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {}
+            Err(cause) => return Err(StoreError::Directory { path: from, cause }),
+        }
+    }
+    Ok(said)
 }
 
 /// The database, to write to. There is one writer.
@@ -95,10 +138,20 @@ impl Store {
     pub fn open(directory: &Path, node: &str, now_ns: u64) -> Result<Self, StoreError> {
         let cannot = |cause| StoreError::Directory { path: directory.to_owned(), cause };
         OpenDir::make_private(directory).map_err(cannot)?;
-        match Self::open_database(directory, node) {
+        let opened = match is_gone(directory) {
+            true => Err(StoreError::Missing { path: directory.join(DATABASE) }),
+            false => Self::open_database(directory, node),
+        };
+        match opened {
             Err(error) if error.is_damage() => Self::begin_anew(directory, node, now_ns, &error),
             opened => opened,
         }
+    }
+
+    /// Notes that there is a database of alarms; returns whether there was one before.
+    pub(crate) fn note_alarms(&mut self) -> Result<bool, StoreError> {
+        let put = self.db.execute("INSERT OR IGNORE INTO meta VALUES ('alarms', 'made')", []);
+        put.map(|n_new| n_new == 0).map_err(self.failed())
     }
 
     /// Sets a damaged database aside and begins a new one.
@@ -108,22 +161,9 @@ impl Store {
         now_ns: u64,
         why: &StoreError,
     ) -> Result<Self, StoreError> {
-        let aside = format!("{DATABASE}.damaged-{}", now_ns / 1_000_000_000);
-        for end in ["", "-wal", "-shm"] {
-            // What belongs to the old database must not meet the new one.
-            let from = directory.join(format!("{DATABASE}{end}"));
-            if let Err(cause) = std::fs::rename(&from, directory.join(format!("{aside}{end}")))
-                && cause.kind() != std::io::ErrorKind::NotFound
-            {
-                return Err(StoreError::Directory { path: from, cause });
-            }
-        }
+        let aside = set_aside(directory, DATABASE, now_ns)?;
         let mut store = Self::open_database(directory, node)?;
-        store.lose(
-            now_ns,
-            None,
-            &format!("{why}; it was set aside as {aside}, and what it held is missing here"),
-        )?;
+        store.lose(now_ns, None, &format!("{why}{aside}; what it held is missing here"))?;
         store.begin_rebuild()?;
         Ok(store)
     }

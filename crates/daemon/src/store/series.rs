@@ -135,12 +135,17 @@ pub(crate) struct Contents {
     last_tick: Option<u64>,
     /// Whether a block says that it is another's.
     is_foreign: bool,
+    /// Whether there is a file: what it holds may be gone.
+    exists: bool,
 }
 
 impl Contents {
     /// What is missing, in words.
     pub(crate) fn loss(&self) -> Option<String> {
         let n_torn = self.length.saturating_sub(self.good_end);
+        if self.exists && self.length == 0 {
+            return Some(format!("{LOSS}the file was emptied: nothing of it is left"));
+        }
         if n_torn + self.n_damaged == 0 && self.n_missing == 0 {
             return None;
         }
@@ -173,7 +178,7 @@ pub(crate) fn read(
         file => file?,
     };
     let length = file.metadata()?.len().min(most);
-    let mut contents = Contents { columns: Columns::new(owner), length, ..Contents::default() };
+    let mut contents = Contents { columns: Columns::new(owner), length, exists: true, ..Contents::default() };
     let mut blocks = Blocks::new(file.take(length.min(MOST_BYTES)));
     let mut n_left_out = 0;
     while let Some((step, n_bytes)) = blocks.next()? {

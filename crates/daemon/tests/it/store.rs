@@ -174,6 +174,35 @@ fn a_damaged_database_is_set_aside_and_named_as_a_loss() {
 }
 
 #[test]
+fn a_database_that_vanishes_beside_other_files_is_a_loss() {
+    for left in [None, Some(""), Some("x")] {
+        let dir = FreshDir::new("store-gone");
+        let mut store = Store::open(dir.path(), "n1", 1).unwrap();
+        store.store(1, &[job(&key("j", 1000, 1))]).unwrap();
+        drop(store);
+        for end in ["-wal", "-shm"] {
+            let _ = fs::remove_file(dir.join(format!("{DATABASE}{end}")));
+        }
+        fs::remove_file(dir.join(DATABASE)).unwrap();
+        left.map(|left| fs::write(dir.join(DATABASE), left).unwrap());
+        // Alone it might be a first start.
+        dir.write("alarms.db", "");
+        Store::open(dir.path(), "n1", 5_000_000_000).unwrap();
+        let losses = Reader::open(dir.path()).unwrap().losses(None).unwrap();
+        assert!(losses.len() == 1 && losses[0].contains("missing or empty"), "{left:?}: {losses:?}");
+        // It is said once.
+        Store::open(dir.path(), "n1", 6_000_000_000).unwrap();
+        assert_eq!(Reader::open(dir.path()).unwrap().losses(None).unwrap().len(), 1);
+    }
+    let dir = FreshDir::new("store-new");
+    Store::open(dir.path(), "n1", 1).unwrap();
+    assert!(
+        Reader::open(dir.path()).unwrap().losses(None).unwrap().is_empty(),
+        "a first start loses nothing"
+    );
+}
+
+#[test]
 fn a_database_that_is_cut_anywhere_is_read_or_set_aside() {
     let dir = FreshDir::new("store-cut");
     let mut store = Store::open(dir.path(), "n1", 1).unwrap();
