@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 
 use crate::below::{Below, OpenQuestion};
 use crate::leaf::{Act, Earlier, Leaf, OwnRow};
+use crate::predict::{Expectations, Expected};
 use crate::store::{Store, StoreError};
 
 /// The part of a daemon that is in a tree.
@@ -152,6 +153,9 @@ const MOST_ROWS: usize = 512;
 #[derive(Debug)]
 pub(crate) struct Gathering {
     tree: Arc<Tree>,
+    expectations: Expectations,
+    /// What is expected of jobs elsewhere and nobody was told yet.
+    expected: Vec<(JobKey, Expected)>,
     gathered_ns: u64,
     /// When rows become part of jobs again, if some have come.
     pause_ns: u64,
@@ -187,6 +191,7 @@ impl Gathering {
     /// Begins with what was under way when the daemon ended.
     pub(crate) fn start(
         tree: Arc<Tree>,
+        expectations: Expectations,
         now_ns: u64,
         store: &Store,
         leaf: &mut Leaf,
@@ -194,6 +199,8 @@ impl Gathering {
         let phase_ns = Fnv1a::of(tree.hub().own.node.as_str().as_bytes()).value() % OWN_NS;
         let mut gathering = Self {
             tree,
+            expectations,
+            expected: Vec::new(),
             gathered_ns: 0,
             pause_ns: 0,
             sent_ns: 0,
@@ -277,7 +284,10 @@ impl Gathering {
         self.sent_ns = now_ns;
         let mut hub = self.tree.hub();
         for own in leaf.own_rows() {
-            hub.put_own(now_ns, &own.opened, &own.counters, own.n_running, false, own.ended_ns);
+            let row = hub.put_own(now_ns, &own.opened, &own.counters, own.n_running, false, own.ended_ns);
+            if let (Some(row), Some(outlook)) = (row, self.expectations.outlook_here(&own.opened.key)) {
+                hub.set_outlook(row, outlook);
+            }
         }
         drop(hub);
         self.tree.has_rows.notify_one();
@@ -296,6 +306,11 @@ impl Gathering {
         // A job that has ended may be told of for as long as something is kept.
         self.jobs.retain(|_, (_, seen_ns)| now_ns.saturating_sub(*seen_ns) < KEPT_NS);
         late
+    }
+
+    /// What is expected of jobs elsewhere and was not before.
+    pub(crate) fn take_expected(&mut self) -> Vec<(JobKey, Expected)> {
+        std::mem::take(&mut self.expected)
     }
 
     /// When rows last became part of jobs.
@@ -324,6 +339,7 @@ impl Gathering {
             }
         }
         let Some(news) = self.tree.hub().news(now_ns, group) else { return Ok(()) };
+        let outlook = news.outlook;
         let mut fault = None;
         let taken = leaf.elsewhere(now_ns, news, |cluster, uid, id| {
             store.earlier(cluster, uid, id).unwrap_or_else(|error| {
@@ -333,6 +349,8 @@ impl Gathering {
         });
         // If there are too many jobs, that is counted; it is tried again when something is new of this one.
         if let Ok(key) = taken {
+            let expected = outlook.and_then(|outlook| self.expectations.set_below(&key, outlook));
+            self.expected.extend(expected.map(|expected| (key.clone(), expected)));
             self.jobs.insert(group.clone(), (key, now_ns));
         }
         fault.map_or(Ok(()), Err)
@@ -446,7 +464,8 @@ mod tests {
                 leaf.restore(now_ns, earlier);
             }
             let tree = Arc::new(Tree::new(Place { node: Name::cut(b"root"), instance: 1 }, false));
-            let gathering = Gathering::start(tree, now_ns, &store, &mut leaf).unwrap();
+            let gathering =
+                Gathering::start(tree, Expectations::default(), now_ns, &store, &mut leaf).unwrap();
             (leaf, store, gathering)
         }
 

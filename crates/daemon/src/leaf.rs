@@ -105,7 +105,6 @@ struct Running {
 struct Elsewhere {
     group: Group,
     sum: Arc<Counters>,
-    moved: Cell,
     n_running: u32,
     n_live: usize,
     nodes: Arc<[Name]>,
@@ -275,7 +274,6 @@ impl Leaf {
             job.idle_since_ns = now_ns;
         }
         job.elsewhere = Some(Elsewhere {
-            moved: news.sum.io().moved(),
             group: news.group,
             sum: Arc::new(news.sum),
             n_running: news.n_running,
@@ -551,10 +549,10 @@ impl Leaf {
         self.jobs.iter().map(|(key, job)| (key.clone(), job.done.clone())).collect()
     }
 
-    /// What each job has read and written so far.
-    pub fn moved(&self) -> Vec<(JobKey, Cell)> {
+    /// What each job has read and written so far on this machine.
+    pub fn moved_here(&self) -> Vec<(JobKey, Cell)> {
         let mut moved: BTreeMap<&JobKey, Cell> =
-            self.jobs.iter().map(|(key, job)| (key, job.moved_by_gone())).collect();
+            self.jobs.iter().map(|(key, job)| (key, job.done_moved)).collect();
         for page in self.pages.values() {
             if let Some(sum) = moved.get_mut(&page.key) {
                 sum.add(page.moved);
@@ -702,13 +700,6 @@ impl Running {
         let mut new = self.elsewhere.as_ref().map(|known| Counters::clone(&known.sum)).unwrap_or_default();
         new.subtract_all(&self.before_elsewhere);
         new
-    }
-
-    /// Of that, what read and wrote.
-    fn moved_by_gone(&self) -> Cell {
-        let mut moved = self.done_moved;
-        moved.add(self.elsewhere.as_ref().map_or(Cell::default(), |elsewhere| elsewhere.moved));
-        moved
     }
 
     fn rates(&self) -> (f64, f64) {

@@ -1,5 +1,8 @@
 //! When each job's next I/O phase begins.
 //!
+//! Only what processes of this machine move is evaluated: it is sampled ten times a second. Of jobs on other machines, their daemons send what they
+//! found ([`Outlook`]).
+//!
 //! A thread of its own: an evaluation takes milliseconds, and pages are to be read meanwhile. It is told the bytes of each job ten times a second. What
 //! it has no time for it is not told; the bytes are cumulative, so the next time has them.
 
@@ -10,6 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::{io, mem};
 
 use iotide_analysis::online::{NextPhase, Prediction, Predictor, PredictorConfig};
+use iotide_ledger::tree::Outlook;
 use iotide_ledger::{Cell, JobKey};
 use iotide_trace::{Span, Timestamp};
 
@@ -18,8 +22,10 @@ use crate::leaf::JobView;
 use crate::store::Figure;
 
 use late::{Late, Stretch};
+use steady::Readings;
 
 mod late;
+mod steady;
 
 /// Jobs that are predicted at once: those that came first among the busy. One takes less than half a mebibyte.
 const MOST_JOBS: usize = 256;
@@ -62,6 +68,52 @@ impl Expected {
             at_unix_s: prediction.at_s,
             next_phase: prediction.next_phase,
             idle_probability: gap.map_or(prediction.confidence, |gap| gap.probability),
+        }
+    }
+
+    /// The same without a period: what was found is a rhythm of the sampling.
+    fn without_period(self) -> Self {
+        Self { period_s: None, next_phase_unix_s: None, bytes_per_phase: None, next_phase: None, ..self }
+    }
+
+    /// In the form in which it is sent to a daemon above.
+    fn outlook(&self, moved_bytes: u64) -> Outlook {
+        let ns = |seconds: f64| (seconds.max(0.0) * 1e9).round() as u64;
+        let ppm = |share: f64| (share.clamp(0.0, 1.0) * 1e6).round() as u32;
+        let next = self.next_phase;
+        let of_next = |get: fn(NextPhase) -> f64| next.map_or(0, |next| ns(get(next)));
+        Outlook {
+            at_ns: ns(self.at_unix_s),
+            moved_bytes,
+            period_ns: self.period_s.map_or(0, ns),
+            confidence_ppm: ppm(self.confidence),
+            idle_ppm: ppm(self.idle_probability),
+            next_ns: self.next_phase_unix_s.map_or(0, ns),
+            early_ns: of_next(|next| next.start_s - next.start_interval_s.0),
+            late_ns: of_next(|next| next.start_interval_s.1 - next.start_s),
+            phase_ns: of_next(|next| next.duration_s),
+            phase_bytes: self.bytes_per_phase.map_or(0, |bytes| bytes.max(0.0).round() as u64),
+        }
+    }
+
+    /// The reverse of [`Expected::outlook`].
+    fn of_outlook(outlook: &Outlook) -> Self {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let period_s = (outlook.period_ns > 0).then(|| seconds(outlook.period_ns));
+        let bytes = outlook.phase_bytes as f64;
+        let next_phase = (period_s.is_some() && outlook.next_ns > 0).then(|| {
+            let start_s = seconds(outlook.next_ns);
+            let start_interval_s = (start_s - seconds(outlook.early_ns), start_s + seconds(outlook.late_ns));
+            NextPhase { start_s, start_interval_s, bytes, duration_s: seconds(outlook.phase_ns) }
+        });
+        Self {
+            period_s,
+            next_phase_unix_s: next_phase.map(|next| next.start_s),
+            confidence: f64::from(outlook.confidence_ppm) / 1e6,
+            bytes_per_phase: period_s.map(|_| bytes),
+            at_unix_s: seconds(outlook.at_ns),
+            next_phase,
+            idle_probability: f64::from(outlook.idle_ppm) / 1e6,
         }
     }
 
@@ -116,11 +168,55 @@ const BYTES: &str = "bytes_per_period";
 
 /// What is expected of all jobs.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Expectations(Arc<RwLock<HashMap<JobKey, Expected>>>);
+pub(crate) struct Expectations(Arc<RwLock<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// From samples of this machine, and the bytes that were moved here by then.
+    here: HashMap<JobKey, (Expected, u64)>,
+    /// From those of machines below.
+    below: HashMap<JobKey, Outlook>,
+}
+
+impl Known {
+    fn of(&self, key: &JobKey) -> Option<Expected> {
+        match (self.here.get(key), self.below.get(key)) {
+            (here, None) => here.map(|(expected, _)| *expected),
+            (here, Some(below)) => {
+                let here = here.map(|(expected, moved_bytes)| expected.outlook(*moved_bytes));
+                Outlook::merge(here.into_iter().chain([*below])).map(|it| Expected::of_outlook(&it))
+            }
+        }
+    }
+
+    /// Changes something, and returns what is expected of a job then if that is news.
+    fn change(&mut self, key: &JobKey, change: impl FnOnce(&mut Self)) -> Option<Expected> {
+        let before = self.of(key);
+        change(self);
+        self.of(key).filter(|expected| expected.is_news_after(before.as_ref()))
+    }
+}
 
 impl Expectations {
     pub(crate) fn of(&self, key: &JobKey) -> Option<Expected> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(key).copied()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).of(key)
+    }
+
+    /// What was found from samples of this machine, for the daemon above.
+    pub(crate) fn outlook_here(&self, key: &JobKey) -> Option<Outlook> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.here.get(key).map(|(expected, moved_bytes)| expected.outlook(*moved_bytes))
+    }
+
+    /// Takes note of what machines below have found; returns what is expected now if that is news.
+    pub(crate) fn set_below(&self, key: &JobKey, outlook: Outlook) -> Option<Expected> {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.change(key, |known| _ = known.below.insert(key.clone(), outlook))
+    }
+
+    fn set_here(&self, key: &JobKey, expected: Expected, moved_bytes: u64) -> Option<Expected> {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.change(key, |known| _ = known.here.insert(key.clone(), (expected, moved_bytes)))
     }
 
     /// Bytes per second that a job is expected to move in the next minute: in the phases that begin in it, or as fast as now if it has no period.
@@ -175,6 +271,7 @@ struct Job {
     until_ns: u64,
     moved: Cell,
     late: Late,
+    readings: Readings,
 }
 
 impl Predictors {
@@ -188,7 +285,13 @@ impl Predictors {
         let mut n_predicted = self.jobs.values().filter(|job| job.predictor.is_some()).count();
         let mut before = mem::take(&mut self.jobs);
         for (key, moved) in jobs {
-            let new = || Job { predictor: None, until_ns: now_ns, moved, late: Late::default() };
+            let new = || Job {
+                predictor: None,
+                until_ns: now_ns,
+                moved,
+                late: Late::default(),
+                readings: Readings::default(),
+            };
             let mut job = before.remove(&key).unwrap_or_else(new);
             if job.predictor.is_none() && moved.bytes >= LEAST_BYTES && n_predicted < MOST_JOBS {
                 n_predicted += 1;
@@ -202,17 +305,18 @@ impl Predictors {
                     bytes: moved.bytes.saturating_sub(job.moved.bytes),
                     ns: moved.ns.saturating_sub(job.moved.ns),
                 };
+                job.readings.add(ended.bytes);
                 for Stretch { from_ns, to_ns, bytes } in job.late.add(job.until_ns, now_ns, ended) {
                     let span = Span { start: moment(from_ns), end: moment(to_ns) };
                     let rate_bps = bytes / ((to_ns - from_ns) as f64 / 1e9);
                     let found = job.predictor.as_mut().and_then(|it| it.push_sample(span, rate_bps));
                     let Some(prediction) = found else { continue };
-                    let expected = Expected::of(&prediction);
-                    let mut all = self.expectations.0.write().unwrap_or_else(PoisonError::into_inner);
-                    let before = all.insert(key.clone(), expected);
-                    drop(all);
-                    if expected.is_news_after(before.as_ref()) {
-                        self.events.expected(&key, &expected);
+                    let mut expected = Expected::of(&prediction);
+                    if expected.period_s.is_some_and(|period_s| job.readings.explain(period_s)) {
+                        expected = expected.without_period();
+                    }
+                    if let Some(news) = self.expectations.set_here(&key, expected, moved.bytes) {
+                        self.events.expected(&key, &news);
                     }
                 }
                 (job.until_ns, job.moved) = (now_ns, moved);
@@ -221,11 +325,9 @@ impl Predictors {
         }
         if !before.is_empty() {
             let jobs = &self.jobs;
-            self.expectations
-                .0
-                .write()
-                .unwrap_or_else(PoisonError::into_inner)
-                .retain(|key, _| jobs.contains_key(key));
+            let mut known = self.expectations.0.write().unwrap_or_else(PoisonError::into_inner);
+            known.here.retain(|key, _| jobs.contains_key(key));
+            known.below.retain(|key, _| jobs.contains_key(key));
         }
     }
 }
@@ -289,5 +391,58 @@ mod tests {
         // A job that has ended is forgotten.
         predictors.hear(2_000_000_000_000_000_000, Vec::new());
         assert_eq!(expectations.of(&key("a")), None);
+    }
+
+    #[test]
+    fn what_machines_below_have_found_is_what_they_sent_and_joins_what_is_found_here() {
+        let expectations = Expectations::default();
+        let next = NextPhase {
+            start_s: 1_700_000_100.25,
+            start_interval_s: (1_700_000_099.5, 1_700_000_101.5),
+            bytes: 600.0,
+            duration_s: 1.5,
+        };
+        let found = Expected {
+            period_s: Some(9.0),
+            next_phase_unix_s: Some(next.start_s),
+            confidence: 0.9996,
+            bytes_per_phase: Some(600.0),
+            at_unix_s: 1_700_000_093.0,
+            next_phase: Some(next),
+            idle_probability: 0.75,
+        };
+        let outlook = found.outlook(6000);
+        assert!(expectations.set_below(&key("a"), outlook).is_some(), "a period is news");
+        assert_eq!(expectations.set_below(&key("a"), outlook), None, "once");
+        let above = expectations.of(&key("a")).unwrap();
+        assert_eq!(
+            (above.period_s, above.confidence, above.bytes_per_phase),
+            (Some(9.0), 0.9996, Some(600.0))
+        );
+        assert!((above.next_phase_unix_s.unwrap() - next.start_s).abs() < 1e-6, "{above:?}");
+        assert_eq!(above.outlook(6000), outlook, "and so at any level");
+        expectations.set_here(&key("a"), found, 6000);
+        assert_eq!(expectations.of(&key("a")).unwrap().bytes_per_phase, Some(1200.0));
+        assert_eq!(expectations.outlook_here(&key("a")), Some(outlook), "here is not what is below");
+    }
+
+    #[test]
+    fn a_loop_that_beats_with_the_readings_has_no_period() {
+        let expectations = Expectations::default();
+        let mut predictors = Predictors {
+            jobs: HashMap::new(),
+            expectations: expectations.clone(),
+            events: Events::default(),
+        };
+        for tenth in 0..1800u64 {
+            let now_ns = 1_700_000_000_000_000_000 + tenth * 100_000_000;
+            // 40 reads of 4 KiB, every 55 ms.
+            let rounds = tenth * 100 / 55;
+            let cell = Cell { calls: 40 * rounds, bytes: rounds * 163_840, ns: rounds * 1_000_000 };
+            predictors.hear(now_ns, vec![(key("reader"), cell)]);
+            let period = expectations.of(&key("reader")).and_then(|it| it.period_s);
+            assert_eq!(period, None, "after {} s", tenth / 10);
+        }
+        assert!(expectations.of(&key("reader")).is_some(), "it was evaluated");
     }
 }

@@ -118,7 +118,7 @@ impl Collecting {
         if let Some(fault) = fault {
             self.store_failed(now, &fault);
         }
-        let moved = self.leaf.moved();
+        let moved = self.leaf.moved_here();
         self.gauges.see(now, moved.iter().map(|(key, _)| key), || self.shared.node());
         self.predicting.tell(now, moved);
         let rows = self.gather(now);
@@ -166,6 +166,9 @@ impl Collecting {
         let safe = gathering.take_safe();
         let sent = if safe.is_empty() { Ok(()) } else { self.store.sent(&safe) };
         let gathered = sent.and_then(|()| gathering.gather(now, &self.store, &mut self.leaf));
+        for (key, expected) in gathering.take_expected() {
+            self.shared.events.expected(&key, &expected);
+        }
         gathered.unwrap_or_else(|error| {
             self.store_failed(now, &error);
             Vec::new()

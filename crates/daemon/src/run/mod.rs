@@ -444,12 +444,14 @@ impl Daemon {
             Doors::open(&config.store, token, &config.web, addresses.http.map(|address| address.port()))
                 .map_err(in_directory(&config.store))?;
 
-        let now = now_ns();
+        let (now, expectations) = (now_ns(), Expectations::default());
         let mut leaf = restored_leaf(&config, node.clone(), &store, now)?;
         let (tree, climbing) = place_in_tree(&config, node, &mut store, below)?.unzip();
         let gathering = match &tree {
             None => None,
-            Some(tree) => Some(Gathering::start(Arc::clone(tree), now, &store, &mut leaf)?),
+            Some(tree) => {
+                Some(Gathering::start(Arc::clone(tree), expectations.clone(), now, &store, &mut leaf)?)
+            }
         };
         let mut collector = Collector::new(pages, Proc("/proc".into()));
         let removed = collector.remove_counted(store.done_pages()?);
@@ -457,7 +459,6 @@ impl Daemon {
         let (sampling, series) =
             Sampling::start(&config.store, config.series).map_err(in_directory(&config.store))?;
         let events = Events::default();
-        let expectations = Expectations::default();
         let alarms = start_alarms(&config, &events, &expectations, &series, &mut store)?;
         let shared = Arc::new(Shared {
             view: RwLock::new(Arc::new(leaf.view(now))),

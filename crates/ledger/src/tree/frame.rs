@@ -11,6 +11,7 @@ use std::sync::Arc;
 use iotide_wire::{put_varint, take_varint, unzigzag, zigzag};
 
 use super::asking::{AnswerPart, Ask, PartKind, Question, Wanted};
+use super::outlook::Outlook;
 use crate::about::About;
 use crate::counters::{Cell, Counters, Metric};
 use crate::identity::{JobId, JobKey, Name, Trust};
@@ -97,6 +98,13 @@ pub enum Frame<'a> {
     Answer(AnswerPart<'a>),
     /// A row had these counts at a time when the parent was not heard. It has others now, which were sent before.
     Missed(MissedFrame<'a>),
+    /// The I/O that the node of a row expects of its job.
+    Outlook {
+        /// The row's number.
+        number: u32,
+        /// Its last evaluation.
+        outlook: Outlook,
+    },
 }
 
 /// A daemon of the tree: its name, and what tells it from another one of that name.
@@ -290,6 +298,7 @@ mod kind {
     pub const ASK: u8 = 14;
     pub const ANSWER: u8 = 15;
     pub const MISSED: u8 = 16;
+    pub const OUTLOOK: u8 = 17;
 }
 
 mod wanted {
@@ -387,6 +396,9 @@ impl<'a> Frame<'a> {
                 put.byte(kind::MISSED).number(*number).number(*seq);
                 put.number(seq.saturating_sub(*after)).number(*at_ns);
                 put.0.extend_from_slice(values.0);
+            }
+            Self::Outlook { number, outlook } => {
+                put.byte(kind::OUTLOOK).number(*number).outlook(outlook);
             }
         }
         close(out, begin);
@@ -540,6 +552,13 @@ impl Put<'_> {
         self.number(*from_s).number(*to_s).number(*points)
     }
 
+    fn outlook(&mut self, of: &Outlook) -> &mut Self {
+        self.number(of.at_ns).number(of.moved_bytes).number(of.period_ns);
+        self.number(of.confidence_ppm).number(of.idle_ppm);
+        self.number(of.next_ns).number(of.early_ns).number(of.late_ns);
+        self.number(of.phase_ns).number(of.phase_bytes)
+    }
+
     fn row_head(&mut self, row: &RowFrame<'_>) -> &mut Self {
         self.number(row.number).number(row.seq).number(row.at_ns);
         self.byte(u8::from(row.is_final)).number(row.n_running)
@@ -588,8 +607,24 @@ impl<'a> Take<'a> {
                 let at_ns = self.number()?;
                 Frame::Missed(MissedFrame { number, seq, after, at_ns, values: Changes(self.0) })
             }
+            kind::OUTLOOK => Frame::Outlook { number: self.small()?, outlook: self.outlook()? },
             _ => return Some(None),
         }))
+    }
+
+    fn outlook(&mut self) -> Option<Outlook> {
+        Some(Outlook {
+            at_ns: self.number()?,
+            moved_bytes: self.number()?,
+            period_ns: self.number()?,
+            confidence_ppm: self.small()?,
+            idle_ppm: self.small()?,
+            next_ns: self.number()?,
+            early_ns: self.number()?,
+            late_ns: self.number()?,
+            phase_ns: self.number()?,
+            phase_bytes: self.number()?,
+        })
     }
 
     fn ask(&mut self) -> Option<Ask> {

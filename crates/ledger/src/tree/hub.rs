@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::frame::{NodeNews, Opened, Place};
 use super::missed::{LATE_NS, Missed, Shown};
+use super::outlook::Outlook;
 use crate::{About, Cell, Counters, JobId, JobKey, Limits, Metric, Name, Trust};
 
 /// A node that has said nothing of a job for so long is taken for lost.
@@ -88,6 +89,8 @@ pub struct HubRow {
     pub is_final: bool,
     /// How many processes count there now.
     pub n_running: u32,
+    /// The last evaluation of its node.
+    pub outlook: Option<Outlook>,
     cells: Vec<(u32, Cell)>,
     heard_ns: u64,
     /// Grows with everything that is new of it.
@@ -186,6 +189,8 @@ pub struct GroupNews {
     pub silent: Vec<Name>,
     /// When its last process ended, on its node's clock, if all nodes have said so.
     pub end_ns: Option<u64>,
+    /// The I/O that is expected of it, merged from those of its nodes.
+    pub outlook: Option<Outlook>,
 }
 
 /// Why a row was not taken.
@@ -347,6 +352,7 @@ impl Hub {
             at_ns: 0,
             is_final: false,
             n_running: 0,
+            outlook: None,
             cells: Vec::new(),
             heard_ns: now_ns,
             version,
@@ -487,7 +493,18 @@ impl Hub {
         None
     }
 
-    /// Takes over what this daemon counts itself, to be sent up. `ended_ns` says when the last process went, if there is none.
+    /// Takes note of what the node of a row expects. What was evaluated earlier changes nothing.
+    pub fn set_outlook(&mut self, id: RowId, outlook: Outlook) {
+        let version = self.next_version();
+        let Some(row) = self.rows.get_mut(&id) else { return };
+        if row.outlook.is_none_or(|known| known.at_ns < outlook.at_ns) {
+            (row.outlook, row.version) = (Some(outlook), version);
+            self.has_news |= !row.is_own;
+            self.touch_group(id);
+        }
+    }
+
+    /// Takes over what this daemon counts itself, to be sent up, and returns its row. `ended_ns` says when the last process went, if there is none.
     pub fn put_own(
         &mut self,
         now_ns: u64,
@@ -496,16 +513,17 @@ impl Hub {
         n_running: u32,
         is_final: bool,
         ended_ns: Option<u64>,
-    ) {
-        let Ok(id) = self.open(now_ns, opened, true) else { return };
+    ) -> Option<RowId> {
+        let id = self.open(now_ns, opened, true).ok()?;
         let has_changed = self.raise_all(id, counters);
         let before = self.rows.get(&id).map_or((0, false), |row| (row.seq, row.is_final));
         if before.1 && is_final && !has_changed {
-            return;
+            return Some(id);
         }
         // The clock may have been set back.
         let at_ns = ended_ns.unwrap_or(now_ns);
         self.heard(now_ns, id, now_ns.max(before.0 + 1), at_ns, is_final, n_running);
+        Some(id)
     }
 
     /// Somebody above has a later version of a row. What we count ourselves counts on from there; of what others count, it is for them to know.
@@ -638,6 +656,7 @@ impl Hub {
             end_ns: (rows.iter().all(|row| row.is_final && row.at_ns > 0))
                 .then(|| rows.iter().map(|row| row.at_ns).max())
                 .flatten(),
+            outlook: Outlook::merge(last.values().filter_map(|row| row.outlook)),
         })
     }
 

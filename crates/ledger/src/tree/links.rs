@@ -18,6 +18,7 @@ use crate::{Cell, Metric, Name};
 
 use super::hub::{Hub, HubFull, HubRow, RowId};
 use super::missed::Version;
+use super::outlook::Outlook;
 
 /// How often a child asks what time it is. The answer also says that the parent is there, and takes acknowledgements along.
 const PING_NS: u64 = 2_000_000_000;
@@ -142,6 +143,8 @@ struct Sent {
     sent_ns: u64,
     /// The values that the parent knows from this connection.
     cells: Vec<Cell>,
+    /// The outlook that it knows.
+    outlook: Option<Outlook>,
 }
 
 impl Uplink {
@@ -322,8 +325,11 @@ impl Uplink {
             opened_version: 0,
             sent_ns: 0,
             cells: Vec::new(),
+            outlook: None,
         });
         sent.sent_ns = now_ns;
+        let news = row.outlook.filter(|outlook| sent.outlook != Some(*outlook));
+        sent.outlook = row.outlook;
         if let Some(position) = row.kept_at
             && hub.missed.get(position).is_some_and(|version| version.seq == row.seq)
         {
@@ -368,6 +374,9 @@ impl Uplink {
             changes: Default::default(),
         };
         write_row(out, &head, changes);
+        if let Some(outlook) = news {
+            Frame::Outlook { number, outlook }.write(out);
+        }
         Ok(())
     }
 
@@ -524,6 +533,10 @@ impl Downlink {
             }
             Frame::Row(row) => self.row(now_ns, row, hub)?,
             Frame::Missed(missed) => self.missed(now_ns, missed, hub)?,
+            Frame::Outlook { number, outlook } => {
+                let came = self.rows.get(number).ok_or(LinkError::Protocol("an outlook without a row"))?;
+                hub.set_outlook(came.id, *outlook);
+            }
             Frame::Close { number } => drop(self.rows.remove(number)),
             Frame::Ping { at_ns } => self.answer(&Frame::Pong { at_ns: *at_ns, now_ns })?,
             Frame::Node(news) => {

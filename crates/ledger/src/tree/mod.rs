@@ -9,6 +9,8 @@
 //!
 //! What happened while a daemon above was not heard reaches it afterwards, with the time at which it did ([`LateGrowth`]).
 //!
+//! The rhythm of a job is found where it is sampled, and comes up beside its rows ([`Outlook`]).
+//!
 //! What is not a row stays where it is, and is asked for: an [`Ask`] goes down to the node that has it, the answer comes up in parts, behind all rows.
 
 pub use asking::{AnswerPart, Ask, AskError, MOST_ANSWER, MOST_OPEN, PartKind, Question, Wanted};
@@ -20,11 +22,13 @@ pub use frame::{
 pub use hub::{Group, GroupNews, Hub, HubFull, HubRow, KeptRow, KnownNode, RowId, RowKey, SILENT_NS};
 pub use links::{Downlink, Inbox, LinkError, Uplink};
 pub use missed::{KEPT_NS, LateGrowth};
+pub use outlook::Outlook;
 
 mod asking;
 mod frame;
 mod hub;
 mod links;
 mod missed;
+mod outlook;
 #[cfg(any(test, feature = "trials"))]
 pub mod trials;

@@ -166,6 +166,20 @@ proptest! {
     }
 
     #[test]
+    fn outlooks_are_read_as_they_were_written(number in any::<u32>(), of in any::<(u64, u64, u64, u32, u64, u64, u64, u64)>()) {
+        let (at_ns, moved_bytes, period_ns, confidence_ppm, next_ns, early_ns, phase_ns, phase_bytes) = of;
+        let (idle_ppm, late_ns) = (confidence_ppm / 2, early_ns / 2);
+        let outlook = Outlook {
+            at_ns, moved_bytes, period_ns, confidence_ppm, idle_ppm, next_ns, early_ns, late_ns, phase_ns, phase_bytes,
+        };
+        let frame = Frame::Outlook { number, outlook };
+        let mut bytes = Vec::new();
+        frame.write(&mut bytes);
+        let Whole { kind, body, .. } = split(&bytes).unwrap().unwrap();
+        prop_assert_eq!(Frame::read(kind, body), Ok(Some(frame)));
+    }
+
+    #[test]
     fn parts_of_answers_are_read_as_they_were_written(
         head in any::<(u64, u32)>(),
         kind in part_kind(),
