@@ -659,7 +659,9 @@ pub(crate) fn samples_of_node(node: &NodeReading) -> Vec<(Cow<'static, str>, Sam
         put(format!("network_receive_bytes.{interface}"), Sample::Counter(*received));
         put(format!("network_transmit_bytes.{interface}"), Sample::Counter(*sent));
     }
-    for (kind, mounts) in [("lustre", &node.lustre), ("nfs", &node.nfs)] {
+    let by_kind =
+        [("lustre", &node.lustre), ("nfs", &node.nfs), ("gluster", &node.gluster), ("ceph", &node.ceph)];
+    for (kind, mounts) in by_kind {
         for (mount, read, written) in mounts {
             put(format!("{kind}_read_bytes.{mount}"), Sample::Counter(*read));
             put(format!("{kind}_written_bytes.{mount}"), Sample::Counter(*written));

@@ -4,7 +4,7 @@ use iotide_table::{Cells, Dialect, is_remark};
 use memchr::memmem;
 
 use crate::{
-    Format, ReadError, darshan, dftracer, gekkofs, gzip,
+    Format, ReadError, ceph, darshan, dftracer, gekkofs, gluster, gzip,
     input::Input,
     lmt, lustre, native, prometheus, proxy, recorder,
     rows::{SEPARATORS, UNITS, split_unit},
@@ -106,6 +106,12 @@ fn of_head(head: &[u8]) -> Option<Format> {
     }
     if lmt::recognises(text) {
         return Some(Format::Lmt);
+    }
+    if gluster::recognises(text) {
+        return Some(Format::Gluster);
+    }
+    if ceph::recognises(text) {
+        return Some(Format::Ceph);
     }
     if text.starts_with(b"{") {
         return of_json(text);

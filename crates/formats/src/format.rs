@@ -40,6 +40,10 @@ pub enum Format {
     LustreJobStats,
     /// Counters of storage targets out of LMT's database.
     Lmt,
+    /// Counters of GlusterFS' bricks.
+    Gluster,
+    /// Counters of Ceph's object storage daemons.
+    Ceph,
     /// A range answer of Prometheus.
     Prometheus,
     /// A log of Darshan, of any version.
@@ -71,6 +75,8 @@ impl Format {
         Format::ProxyMsgpack,
         Format::LustreJobStats,
         Format::Lmt,
+        Format::Gluster,
+        Format::Ceph,
         Format::Prometheus,
         Format::Darshan,
         Format::DarshanParserText,
@@ -98,6 +104,8 @@ impl Format {
             Format::ProxyMsgpack => "proxy-msgpack",
             Format::LustreJobStats => "lustre-job-stats",
             Format::Lmt => "lmt",
+            Format::Gluster => "gluster",
+            Format::Ceph => "ceph",
             Format::Prometheus => "prometheus",
             Format::Darshan => "darshan",
             Format::DarshanParserText => "darshan-parser-text",
@@ -131,6 +139,8 @@ impl Format {
                 | Format::Native
                 | Format::Strace
                 | Format::GekkofsMsgpack
+                | Format::Gluster
+                | Format::Ceph
         )
     }
 

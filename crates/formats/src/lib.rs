@@ -69,7 +69,9 @@ use crate::{
 mod budget;
 mod calls;
 mod census;
+mod ceph;
 mod column;
+mod counters;
 pub mod darshan;
 mod detect;
 mod dftracer;
@@ -82,6 +84,7 @@ mod follow;
 mod format;
 mod functions;
 mod gekkofs;
+mod gluster;
 mod gzip;
 mod input;
 mod jobs;
@@ -477,6 +480,8 @@ fn read_as<S: EventSink>(
         Format::ProxyMsgpack => proxy::read_msgpack(input, None, sink),
         Format::LustreJobStats => lustre::read(input, sink),
         Format::Lmt => lmt::read(input, sink),
+        Format::Gluster => gluster::read(input, sink),
+        Format::Ceph => ceph::read(input, sink),
         Format::Prometheus => prometheus::read(input, sink),
         Format::Darshan | Format::DarshanParserText | Format::DarshanDxtText => {
             darshan::read(input, darshan, sink)

@@ -9,16 +9,14 @@
 //! Columns are separated by tabs or commas and come in any order; others are not looked at. The database counts bytes since
 //! the server was started, so between two rows of one target lies one bin.
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use iotide_trace::{Event, EventSink, FileId, Grain, Layer, Op, Rank, Timestamp, TraceInfo};
+use iotide_trace::{EventSink, Op, Timestamp, TraceInfo};
 
 use crate::{
-    budget::NameBudget,
+    counters::{Counters, Redundancy, Sample, Total},
     detect::{has, header},
     error::Fault,
-    files::Files,
     input::Input,
     jobs::date_unix_s,
     lenient::parse_u64,
@@ -26,9 +24,6 @@ use crate::{
     number::parse_f64,
     rows::{Rows, Syntax, quoted},
 };
-
-/// Lustre numbers its targets with 16 bits.
-const MOST_TARGETS: usize = 1 << 16;
 
 const COLUMNS: &[&str] = &["timestamp", "ts_id", "ost_id", "ost_name", "read_bytes", "write_bytes"];
 const TIME: usize = 0;
@@ -57,8 +52,8 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
             break;
         }
     }
-    let Decoder { files, mut losses, .. } = decoder;
-    let files = files.into_paths(&mut losses);
+    let Decoder { counters, mut losses } = decoder;
+    let files = counters.files.into_paths(&mut losses);
     rows.report(losses, sink);
     Ok(TraceInfo { files, job: rows.job })
 }
@@ -88,16 +83,8 @@ fn is_null(value: &[u8]) -> bool {
 
 #[derive(Default)]
 struct Decoder {
-    targets: HashMap<Vec<u8>, Target>,
-    budget: NameBudget,
-    files: Files,
+    counters: Counters,
     losses: Losses,
-}
-
-/// What was last counted on a target, read and written, and when.
-struct Target {
-    file: FileId,
-    last: [Option<(Timestamp, u64)>; 2],
 }
 
 impl Decoder {
@@ -110,54 +97,17 @@ impl Decoder {
                 return ControlFlow::Continue(());
             }
         };
-        let name = value(rows, target).unwrap_or_default();
-        if !self.targets.contains_key(name) {
-            if self.targets.len() >= MOST_TARGETS || !self.budget.takes(name) {
-                self.losses.note("many", place, || format!("more than {MOST_TARGETS} targets"));
-                return ControlFlow::Continue(());
-            }
-            let file = if name.is_empty() {
-                FileId::NONE
-            } else {
-                self.files.id(&format!("OST {}", String::from_utf8_lossy(name)))
-            };
-            self.targets.insert(name.to_vec(), Target { file, last: [None; 2] });
-        }
-        let Some(target) = self.targets.get_mut(name) else { return ControlFlow::Continue(()) };
-        for (last, (column, op)) in target.last.iter_mut().zip(COUNTERS) {
+        let target = value(rows, target).unwrap_or_default();
+        let label = || format!("OST {}", String::from_utf8_lossy(target));
+        for (column, op) in COUNTERS {
             let Some(text) = value(rows, column) else { continue };
-            let Some(now) = parse_u64(text) else {
+            let Some(bytes) = parse_u64(text) else {
                 self.losses.note("counter", place, || format!("{} is not a counter", quoted(text)));
                 continue;
             };
-            if let Some((since, _)) = *last
-                && time <= since
-            {
-                self.losses.note("order", place, || {
-                    format!("time {} is not after {}, on the same target", time.as_secs(), since.as_secs())
-                });
-                continue;
-            }
-            let Some((since, then)) = last.replace((time, now)) else { continue };
-            // Less than before: the server was started anew, or another took over. What it counts now need not have been
-            // moved since the last row, and a wrong terabyte is worse than a hole.
-            let Some(moved) = now.checked_sub(then) else {
-                self.losses.note("fewer", place, || {
-                    format!("the counter went from {then} to {now}; nobody knows what was moved in between")
-                });
-                continue;
-            };
-            sink.event(Event {
-                op,
-                layer: Layer::Server,
-                grain: Grain::Bin,
-                rank: Rank::ALL,
-                file: target.file,
-                start: since,
-                end: time,
-                bytes: moved as f64,
-                calls: 0,
-            })?;
+            let total = Total { bytes, calls: None };
+            let sample = Sample { target, time, op, total, redundancy: Redundancy::NONE, place };
+            self.counters.sample(sample, label, &mut self.losses, sink)?;
         }
         ControlFlow::Continue(())
     }

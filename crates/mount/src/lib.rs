@@ -11,7 +11,7 @@
 //! - Nothing is kept here: a write that was answered is with the backing file system, an fsync that was answered with its
 //!   device. Killing this program loses nothing that a job was told is safe.
 //! - Requests that wait for their turn hold no thread, so they never keep another job's metadata waiting.
-//! - The kernel checks permissions, with the caller's own groups; new files belong to who made them.
+//! - The kernel checks permissions, with the caller's own groups; new files belong to who made them, and are made with their groups.
 //!
 //! Start reading at [`mount`], then `passthrough`.
 
@@ -36,6 +36,7 @@ use crate::privilege::Privilege;
 use crate::readers::FewReaders;
 
 mod attributes;
+mod groups;
 mod locks;
 mod nodes;
 mod passthrough;
@@ -314,7 +315,9 @@ fn n_readers(config: &MountConfig) -> usize {
 
 fn session_config(config: &MountConfig) -> SessionConfig {
     let is_root = rustix::process::geteuid().is_root();
-    let source = config.backing.to_string_lossy().into_owned();
+    // Others who read the table of mounts are in other directories.
+    let source = std::path::absolute(&config.backing).unwrap_or_else(|_| config.backing.clone());
+    let source = source.to_string_lossy().into_owned();
     let mut session = SessionConfig::default();
     session.mount_options = vec![
         // The kernel splits options at commas.

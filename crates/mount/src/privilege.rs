@@ -1,15 +1,19 @@
 //! In whose name a thread acts on the backing directory.
 //!
 //! The kernel checks permissions before it asks us (`default_permissions`), with all groups of the caller. What is left
-//! to us is that a new file belongs to who made it, and that a write takes set-user-id bits away as it should. Both are
-//! questions of the ids and capabilities of the one thread that makes the call; other threads do not notice.
+//! to us is that a new file belongs to who made it, also in the eyes of a server that checks permissions once more, and that a write takes
+//! set-user-id bits away as it should. Both are questions of the ids, groups and capabilities of the one thread that makes the call; other
+//! threads do not notice.
 //!
 //! Without root there is nothing to do: the mount then acts as the one user it serves.
 
+use iotide_gate::Who;
 use rustix::process::{Gid, Uid, geteuid};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_thread_res_gid, set_thread_res_uid,
 };
+
+use crate::groups::Groups;
 
 /// What this process may do.
 #[derive(Clone, Copy, Debug)]
@@ -32,17 +36,20 @@ impl Privilege {
 
     /// Runs `make` so that what it makes belongs to the caller.
     ///
-    /// The right to override permissions is kept: the kernel has checked them already, and by more groups than the one
-    /// that this thread takes on.
+    /// The right to override permissions is kept: the kernel has checked them already.
     pub(crate) fn as_caller<T>(
         &self,
-        (uid, gid): (u32, u32),
+        who: Who,
+        gid: u32,
+        groups: &Groups,
         make: impl FnOnce() -> rustix::io::Result<T>,
     ) -> rustix::io::Result<T> {
-        let Some(sets) = self.sets.filter(|_| uid != 0 || gid != 0) else { return make() };
-        let _own = OwnIds;
+        let Some(sets) = self.sets.filter(|_| who.uid != 0 || gid != 0) else { return make() };
+        // Given back last, with the rights that the ids bring.
+        let _own_groups = groups.take_on(who)?;
+        let _own = OwnIds(sets);
         set_thread_res_gid(None, Gid::from_raw(gid), None)?;
-        set_thread_res_uid(None, Uid::from_raw(uid), None)?;
+        set_thread_res_uid(None, Uid::from_raw(who.uid), None)?;
         let kept = CapabilitySet::DAC_OVERRIDE
             | CapabilitySet::DAC_READ_SEARCH
             | CapabilitySet::FSETID
@@ -65,8 +72,8 @@ impl Privilege {
     }
 }
 
-/// Gives the thread its own ids back; with them come its capabilities.
-struct OwnIds;
+/// Gives the thread its own ids and capabilities back.
+struct OwnIds(CapabilitySets);
 
 impl Drop for OwnIds {
     fn drop(&mut self) {
@@ -74,7 +81,9 @@ impl Drop for OwnIds {
         // the rights of one would be worse than no mount.
         let uid = set_thread_res_uid(None, Uid::ROOT, None);
         let gid = set_thread_res_gid(None, Gid::ROOT, None);
-        if uid.is_err() || gid.is_err() {
+        // With another user id come the capabilities of root; for root in another group there is none to come with.
+        let rights = set_capabilities(None, self.0);
+        if uid.is_err() || gid.is_err() || rights.is_err() {
             std::process::abort();
         }
     }

@@ -75,6 +75,12 @@ pub fn nameless_in(folder: &Path) -> io::Result<File> {
     OpenDir::open(folder)?.nameless()
 }
 
+/// Returns a new file in `folder` that has no name, opened with `O_DIRECT`. A file system that a program serves (FUSE) is told so when a file
+/// is opened, and not when the flag is set later.
+pub fn nameless_direct_in(folder: &Path) -> io::Result<File> {
+    OpenDir::open(folder)?.nameless_direct()
+}
+
 /// Opens a file to read that the user named.
 ///
 /// A named pipe that nobody writes to would be waited for without end: after `patience` that is an error. Those of a shell (`<(zcat x)`)
@@ -264,16 +270,31 @@ impl OpenDir {
 
     /// Returns a new file that has no name.
     pub fn nameless(&self) -> io::Result<File> {
+        self.nameless_with(OFlags::empty())
+    }
+
+    /// Returns a new file that has no name, opened with `O_DIRECT`. Fails where the file system has no such files.
+    pub fn nameless_direct(&self) -> io::Result<File> {
+        self.nameless_with(OFlags::DIRECT)
+    }
+
+    fn nameless_with(&self, how: OFlags) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-        match openat(&self.fd, ".", flags, Mode::RUSR | Mode::WUSR) {
+        match openat(&self.fd, ".", flags | how, Mode::RUSR | Mode::WUSR) {
             // Not every file system can.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {}
             opened => return Ok(opened?.into()),
         }
         with_random_name(".iotide-", "", |name| {
             let file = self.create(name)?;
+            // Opened once more, before the name goes: what is refused while it is made would leave the file behind.
+            let file = if how.is_empty() {
+                Ok(file)
+            } else {
+                self.openat(name, OFlags::RDWR | how, Mode::empty()).map(File::from)
+            };
             self.remove(name)?;
-            Ok(file)
+            file
         })
     }
 

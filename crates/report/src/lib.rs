@@ -91,8 +91,8 @@ pub use crate::{
         WhatIf,
     },
     templates::{
-        CellEntry, FoundTemplate, LadderReport, RunOfTemplate, StorageEntry, TargetEntry, TargetErrorsEntry,
-        TemplatesReport,
+        CellEntry, FileSystemEntry, FoundTemplate, LadderReport, RunOfTemplate, StorageEntry, TargetEntry,
+        TargetErrorsEntry, TemplatesReport,
     },
     timeline::Timeline,
     zero::Zero,

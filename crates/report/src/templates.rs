@@ -285,7 +285,9 @@ pub struct LadderReport {
     pub command: &'static str,
     /// What was measured.
     pub directory: Untrusted,
-    /// `direct`: requests went past the page cache; `synced`: each was synced.
+    /// The file system that the directory is on; `null` if the table of mounts does not list it.
+    pub file_system: Option<FileSystemEntry>,
+    /// `direct`: requests went past the page cache of this machine; `synced`: each was synced.
     pub how: &'static str,
     /// The rungs.
     pub cells: Vec<CellEntry>,
@@ -293,6 +295,17 @@ pub struct LadderReport {
     pub storage: Option<StorageEntry>,
     /// What was left out.
     pub losses: Vec<Untrusted>,
+}
+
+/// A file system, as the table of mounts has it.
+#[derive(Clone, Debug, Serialize)]
+pub struct FileSystemEntry {
+    /// Its kind: `ext4`, `lustre`, `fuse.glusterfs`.
+    pub kind: Untrusted,
+    /// What is mounted.
+    pub source: Untrusted,
+    /// Other machines can use it, too.
+    pub is_shared: bool,
 }
 
 /// A rung.
@@ -309,8 +322,14 @@ pub struct CellEntry {
 }
 
 impl LadderReport {
-    /// Of what was measured.
-    pub fn new(directory: &str, ladder: &Ladder, fitted: Option<&Fitted>, is_direct: bool) -> Self {
+    /// Of what was measured. The file system is its kind, what is mounted, and whether other machines use it.
+    pub fn new(
+        directory: &str,
+        ladder: &Ladder,
+        fitted: Option<&Fitted>,
+        is_direct: bool,
+        file_system: Option<(&str, &str, bool)>,
+    ) -> Self {
         let entry = |cell: &Cell| CellEntry {
             n: cell.n,
             request_bytes: cell.request_bytes,
@@ -321,6 +340,11 @@ impl LadderReport {
             schema: SCHEMA,
             command: "ladder",
             directory: directory.into(),
+            file_system: file_system.map(|(kind, source, is_shared)| FileSystemEntry {
+                kind: kind.into(),
+                source: source.into(),
+                is_shared,
+            }),
             how: if is_direct { "direct" } else { "synced" },
             cells: ladder.cells.iter().map(entry).collect(),
             storage: fitted.map(StorageEntry::new),
@@ -329,16 +353,37 @@ impl LadderReport {
     }
 }
 
+impl LadderReport {
+    /// Which caches lie between the requests and the storage.
+    fn caches(&self) -> String {
+        let (on, is_shared) = match &self.file_system {
+            Some(found) => {
+                (format!("{} ({})", found.kind.for_terminal(), found.source.for_terminal()), found.is_shared)
+            }
+            None => ("file system unknown".to_owned(), false),
+        };
+        let how = match (self.how, is_shared) {
+            ("direct", false) => "requests went past the page cache",
+            ("direct", true) => {
+                "requests went past the page cache of this machine; the client may keep writes until the sync at the end of each \
+                 measurement, and servers may cache"
+            }
+            (_, false) => "no O_DIRECT here: each write was synced, and reads may come from a cache",
+            (_, true) => {
+                "no O_DIRECT here: each write was synced, and reads may come from caches of the client or the servers"
+            }
+        };
+        format!("{on}: {how}")
+    }
+}
+
 impl Document for LadderReport {
     fn to_text(&self, width: usize, _: Ink) -> String {
         let mut out = String::new();
-        let how = match self.how {
-            "direct" => "requests went past the page cache",
-            _ => "the file system has no way past its cache: each request was synced",
-        };
         let storage =
             self.storage.as_ref().map_or("too little is known of it".to_owned(), StorageEntry::in_words);
-        for line in text::wrap(&format!("{}: {storage}; {how}", self.directory.for_terminal()), width) {
+        let lines = [format!("{}: {storage}", self.directory.for_terminal()), self.caches()];
+        for line in lines.iter().flat_map(|line| text::wrap(line, width)) {
             let _ = writeln!(out, "{line}");
         }
         let _ = writeln!(out, "  {:>9} {:>12} {:>12} {:>12}", "in flight", "of", "requests/s", "bandwidth");

@@ -155,8 +155,9 @@ pub fn throughput_log(
 ) -> Result<(ThroughputLog, Vec<Loss>), Error> {
     refuse_twice(input.paths())?;
     let reader = input.open(&options.open)?;
-    // Tables state what is zero; of Lustre's jobs, counters that did not move are not told of.
-    let states_zeros = matches!(reader.format(), Format::Csv | Format::Jsonl | Format::Lmt);
+    // Tables and counters of servers state what is zero; of Lustre's jobs, counters that did not move are not told of.
+    let states_zeros =
+        matches!(reader.format(), Format::Csv | Format::Jsonl | Format::Lmt | Format::Gluster | Format::Ceph);
     let silence = if states_zeros { Silence::Unknown } else { Silence::Nothing };
     let mut sink = ThroughputSink::new(options.throughput(silence, Some(LONGEST_HOLD)));
     reader.read(&mut sink)?;

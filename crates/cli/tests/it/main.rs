@@ -134,6 +134,9 @@ mod act;
 /// The same when something fails.
 mod failures;
 
+/// Distributed file systems: what `mount`, `ladder`, `stage` and `signature` do there.
+mod storage;
+
 /// `iotide stage`: odd trees, refusals, inputs.
 mod stage;
 /// `iotide stage` under faults: kills, errors of the destination, the order of system calls.

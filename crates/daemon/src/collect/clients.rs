@@ -105,7 +105,7 @@ mod tests {
              device server:/a b mounted on /mnt/other with fstype nfs statvers=1.1\n\tbytes:\t0 0 0 0 10 20 0 0\n\
              device x mounted on /y with fstype fuse\n\tbytes:\t1 1 1 1 1 1 1 1\n",
         );
-        let files = NodeFiles { proc: dir.path().to_owned(), sys: "/nowhere".into() };
+        let files = NodeFiles { proc: dir.path().to_owned(), sys: "/nowhere".into(), ..NodeFiles::default() };
         assert_eq!(lustre(&files), [("home".to_owned(), 0, 0), ("scratch".to_owned(), 5_242_881, 40_960)]);
         assert_eq!(nfs(&files), [("/mnt/nfs".to_owned(), 5000, 6000), ("/mnt/other".to_owned(), 10, 20)]);
     }
@@ -126,7 +126,7 @@ mod tests {
         }
         let huge = "device s:/x mounted on /m with fstype nfs\nbytes: 1 1 1 1 99999999999999999999999 1\n";
         assert!(mountstats(huge).is_empty());
-        let nowhere = NodeFiles { proc: "/nowhere".into(), sys: "/nowhere".into() };
+        let nowhere = NodeFiles { proc: "/nowhere".into(), sys: "/nowhere".into(), ..NodeFiles::default() };
         assert!(lustre(&nowhere).is_empty() && nfs(&nowhere).is_empty());
     }
 }

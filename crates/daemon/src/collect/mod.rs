@@ -31,6 +31,7 @@ mod clients;
 mod node;
 mod proc;
 mod scheduled;
+mod servers;
 
 /// A file that is not a whole page yet is looked at again for this many scans; then it is none.
 const TRIES: u32 = 100;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::clients;
 use super::proc::{read_up_to, text_of};
+use super::servers;
 
 /// Devices, interfaces or mounts of one kind beyond this are left out.
 const MOST_OF_A_KIND: usize = 256;
@@ -37,6 +38,10 @@ pub(crate) struct NodeReading {
     pub(crate) lustre: Vec<(String, u64, u64)>,
     /// The same of mounts of NFS.
     pub(crate) nfs: Vec<(String, u64, u64)>,
+    /// Bricks of GlusterFS on this machine: bytes read from them and written to them.
+    pub(crate) gluster: Vec<(String, u64, u64)>,
+    /// The same of object storage daemons of Ceph.
+    pub(crate) ceph: Vec<(String, u64, u64)>,
 }
 
 /// Where the system says these things.
@@ -44,22 +49,33 @@ pub(crate) struct NodeReading {
 pub(crate) struct NodeFiles {
     pub(crate) proc: PathBuf,
     pub(crate) sys: PathBuf,
+    /// Where servers keep what they know (`/var/lib`).
+    pub(crate) state: PathBuf,
+    /// Where their sockets are (`/run`).
+    pub(crate) run: PathBuf,
+}
+
+impl Default for NodeFiles {
+    fn default() -> Self {
+        Self { proc: "/proc".into(), sys: "/sys".into(), state: "/var/lib".into(), run: "/run".into() }
+    }
 }
 
 impl NodeReading {
-    /// Takes over a later reading of everything but file systems.
+    /// Takes over a later reading of everything but file systems and servers.
     pub(crate) fn take_machine(&mut self, later: Self) {
-        let (space, lustre, nfs) = (
-            std::mem::take(&mut self.space),
-            std::mem::take(&mut self.lustre),
-            std::mem::take(&mut self.nfs),
-        );
-        *self = Self { space, lustre, nfs, ..later };
+        let Self { space, lustre, nfs, gluster, ceph, .. } = std::mem::take(self);
+        *self = Self { space, lustre, nfs, gluster, ceph, ..later };
     }
 
     /// Takes over a later reading of file systems.
     pub(crate) fn take_file_systems(&mut self, later: Self) {
         (self.space, self.lustre, self.nfs) = (later.space, later.lustre, later.nfs);
+    }
+
+    /// Takes over a later reading of servers.
+    pub(crate) fn take_servers(&mut self, later: Self) {
+        (self.gluster, self.ceph) = (later.gluster, later.ceph);
     }
 }
 
@@ -89,6 +105,11 @@ impl NodeFiles {
             nfs: clients::nfs(self),
             ..NodeReading::default()
         }
+    }
+
+    /// Reads what storage servers on this machine count, and nothing else.
+    pub(crate) fn read_servers(&self) -> NodeReading {
+        NodeReading { gluster: servers::gluster(self), ceph: servers::ceph(self), ..NodeReading::default() }
     }
 
     /// The room on file systems of local devices.
@@ -240,9 +261,9 @@ mod tests {
                 local_mounts(junk),
             );
         }
-        let nowhere = NodeFiles { proc: "/nowhere".into(), sys: "/nowhere".into() };
+        let nowhere = NodeFiles { proc: "/nowhere".into(), sys: "/nowhere".into(), ..NodeFiles::default() };
         assert_eq!(nowhere.read(), NodeReading::default());
-        let here = NodeFiles { proc: "/proc".into(), sys: "/sys".into() }.read();
+        let here = NodeFiles::default().read();
         assert!(here.memory.is_some_and(|(all, free)| all > free) && here.cpu_ns.len() == 8);
     }
 
@@ -257,5 +278,10 @@ mod tests {
         all.take_file_systems(mounts.clone());
         all.take_machine(NodeReading::default());
         assert_eq!(all, mounts);
+        let servers = NodeReading { ceph: vec![("osd.0".to_owned(), 1, 2)], ..NodeReading::default() };
+        all.take_servers(servers.clone());
+        all.take_machine(NodeReading::default());
+        all.take_file_systems(NodeReading::default());
+        assert_eq!(all, servers);
     }
 }

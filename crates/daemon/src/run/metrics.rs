@@ -284,6 +284,20 @@ fn moved_by_machine(text: &mut Exposition, node: &str, of: &NodeReading) {
         Kind::Counter,
         &of.nfs,
     );
+    pairs(
+        ["iotide_node_gluster_read_bytes_total", "iotide_node_gluster_written_bytes_total"],
+        ["Bytes read from a brick of GlusterFS.", "Bytes written to a brick of GlusterFS, copies included."],
+        "brick",
+        Kind::Counter,
+        &of.gluster,
+    );
+    pairs(
+        ["iotide_node_ceph_read_bytes_total", "iotide_node_ceph_written_bytes_total"],
+        ["Bytes that clients read from an OSD of Ceph.", "Bytes that clients wrote to an OSD of Ceph."],
+        "osd",
+        Kind::Counter,
+        &of.ceph,
+    );
 }
 
 /// A job that has series of its own: its name there, and its I/O by operation.

@@ -613,7 +613,7 @@ fn make_directory(path: &Path) -> Result<(), ServeError> {
 
 /// Starts the threads that read what the machine does. They end soon after the daemon has, unless a disk does not answer: nobody waits for them.
 fn watch_node(shared: &Arc<Shared>) -> io::Result<()> {
-    let files = NodeFiles { proc: "/proc".into(), sys: "/sys".into() };
+    let files = NodeFiles::default();
     let spawn = |name: &str, every: Duration, read: fn(&NodeFiles) -> NodeReading, take: Take| {
         let (files, shared) = (files.clone(), Arc::downgrade(shared));
         thread::Builder::new().name(name.to_owned()).spawn(move || {
@@ -631,6 +631,7 @@ fn watch_node(shared: &Arc<Shared>) -> io::Result<()> {
     spawn("iotide-node", Duration::from_secs(1), NodeFiles::read, NodeReading::take_machine)?;
     let of_file_systems = NodeFiles::read_file_systems;
     spawn("iotide-space", Duration::from_secs(5), of_file_systems, NodeReading::take_file_systems)?;
+    spawn("iotide-servers", Duration::from_secs(1), NodeFiles::read_servers, NodeReading::take_servers)?;
     Ok(())
 }
 

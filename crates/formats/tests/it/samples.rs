@@ -105,6 +105,8 @@ pub fn all() -> Vec<Sample> {
         },
         text("job_stats", Format::LustreJobStats, JOB_STATS, 3, 12288.0),
         text("lmt", Format::Lmt, LMT, 4, 8_388_608.0),
+        text("gluster", Format::Gluster, GLUSTER, 4, 25_165_824.0),
+        text("ceph", Format::Ceph, CEPH, 2, 4_194_304.0),
         text("prometheus", Format::Prometheus, PROMETHEUS, 3, 56.0),
         Sample {
             name: "native",
@@ -143,6 +145,59 @@ const LMT: &str = "TIMESTAMP\tOST_ID\tREAD_BYTES\tWRITE_BYTES\tPCT_CPU
 2013-05-01 12:00:05\t1\t4194304\t1048576\tNULL
 2013-05-01 12:00:10\t1\t4194304\t5242880\t3
 ";
+
+/// A volume of two copies, a dump of one brick, and a profile of another.
+const GLUSTER: &str = r#"<cliOutput>
+  <volInfo>
+    <volumes>
+      <volume>
+        <replicaCount>2</replicaCount>
+        <arbiterCount>0</arbiterCount>
+        <disperseCount>0</disperseCount>
+        <redundancyCount>0</redundancyCount>
+        <bricks>
+          <brick uuid="00">n1:/data/b1<name>n1:/data/b1</name></brick>
+        </bricks>
+      </volume>
+    </volumes>
+  </volInfo>
+</cliOutput>
+# 1700000000.250000000
+"gluster.brick._data_b1.aggr.fop.write.count": 8,
+"gluster.brick._data_b1.aggr.bytes_read": 4096,
+"gluster.brick._data_b1.aggr.bytes_written": 1048576
+<brickName>n2:/data/b2</brickName>
+<cumulativeStats>
+<totalRead>0</totalRead>
+<totalWrite>1048576</totalWrite>
+</cumulativeStats>
+# 1700000001.250000000
+"gluster.brick._data_b1.aggr.fop.write.count": 264,
+"gluster.brick._data_b1.aggr.bytes_read": 4096,
+"gluster.brick._data_b1.aggr.bytes_written": 34603008
+<brickName>n2:/data/b2</brickName>
+<cumulativeStats>
+<fop>
+<name>WRITE</name>
+<hits>64</hits>
+</fop>
+<totalRead>8388608</totalRead>
+<totalWrite>1048576</totalWrite>
+</cumulativeStats>
+"#;
+
+const CEPH: &str = r#"# 1700000000.5 osd.0
+{
+    "osd": {
+        "op_in_bytes": 3482,
+        "op_out_bytes": 0,
+        "op_r": 0,
+        "op_w": 36
+    }
+}
+# 1700000001.5 osd.0
+{ "osd": { "op_in_bytes": 4197786, "op_out_bytes": 0, "op_r": 0, "op_w": 37 } }
+"#;
 
 const DFTRACER: &str = r#"[
 {"id":1,"name":"FH","cat":"dftracer","pid":5,"tid":5,"ph":"M","args":{"hhash":9509357668201227806,"name":"/data/f","value":17868160079272185649}}

@@ -90,8 +90,7 @@ impl Shared {
         let mode = self.mode(&*folder, mode, umask);
         let new =
             (flags - OFlags::NOCTTY) | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let made =
-            self.privilege.as_caller((request.uid(), request.gid()), || openat(&*folder, name, new, mode));
+        let made = self.as_caller(request, || openat(&*folder, name, new, mode));
         let file = match made {
             // Someone was faster. The kernel has not checked whether the caller may open what they made: it does when told
             // that what it knows is out of date.

@@ -1,6 +1,8 @@
 //! What is known of a file beside its data.
 
+use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 
 use fuser::{FileHandle, INodeNo, TimeOrNow};
 use rustix::fs::{self, AtFlags, FileType, Gid, Mode, OFlags, Statx, Uid};
@@ -70,6 +72,16 @@ impl Shared {
             }
         }
         stat_fd(&*fd)
+    }
+
+    /// Reads an extended attribute, and returns its size.
+    pub(super) fn attribute(&self, number: INodeNo, name: &OsStr, value: &mut [u8]) -> Result<usize> {
+        match self.with_attributes(number, |path| fs::getxattr(path, name, value)) {
+            // Where there are no access control lists, no file has one. The kernel asks before it checks permissions, and takes any other
+            // error for the caller's answer.
+            Err(Errno::OPNOTSUPP) if name.as_bytes().starts_with(b"system.posix_acl_") => Err(Errno::NODATA),
+            got => got,
+        }
     }
 
     /// The names of a file's extended attributes, each with a zero behind it. Those of `trusted` are for the administrator alone: a file

@@ -28,6 +28,7 @@ use self::handles::Handles;
 use self::metadata::Change;
 use self::replies::{Refuse, answer, attribute, done};
 use crate::attributes::{attributes, device, kind};
+use crate::groups::Groups;
 use crate::locks::{Locks, Wish};
 use crate::nodes::Nodes;
 use crate::privilege::Privilege;
@@ -63,6 +64,7 @@ struct Shared {
     /// `/proc/self/fd`, by which a descriptor that only names a file becomes one that reads and writes it.
     descriptors: OwnedFd,
     privilege: Privilege,
+    groups: Groups,
     crew: Crew,
     locks: Locks,
     scheduler: Scheduler,
@@ -89,6 +91,7 @@ impl PassThrough {
             folders: Handles::default(),
             descriptors: openat(CWD, c"/proc/self/fd", flags, Mode::empty())?,
             privilege: Privilege::of_this_process(),
+            groups: Groups::of_callers(),
             crew,
             locks: Locks::default(),
             scheduler,
@@ -548,8 +551,7 @@ impl Filesystem for PassThrough {
 
     fn getxattr(&self, _request: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let mut value = vec![0; size as usize];
-        let got = self.shared.with_attributes(number, |path| fs::getxattr(path, name, &mut value[..]));
-        attribute(reply, got, &value);
+        attribute(reply, self.shared.attribute(number, name, &mut value), &value);
     }
 
     fn listxattr(&self, request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use fuser::{INodeNo, RenameFlags, Request};
+use iotide_gate::Who;
 use rustix::fs::{self, AtFlags, Mode, Statx};
 use rustix::io::Result;
 
@@ -22,6 +23,12 @@ impl Shared {
         }
     }
 
+    /// Runs `make` in the caller's name.
+    pub(super) fn as_caller<T>(&self, request: &Request, make: impl FnOnce() -> Result<T>) -> Result<T> {
+        let who = Who { thread: request.pid(), uid: request.uid() };
+        self.privilege.as_caller(who, request.gid(), &self.groups, make)
+    }
+
     /// Makes something in a folder in the caller's name, and gives it to the kernel.
     pub(super) fn make(
         &self,
@@ -32,7 +39,7 @@ impl Shared {
     ) -> Result<(u64, Statx)> {
         let parent = self.nodes.get(parent.0)?;
         let folder = self.nodes.fd(&parent)?;
-        self.privilege.as_caller((request.uid(), request.gid()), || make(&folder))?;
+        self.as_caller(request, || make(&folder))?;
         let (node, stat) = self.nodes.look_up(&parent, name)?;
         Ok((node.number, stat))
     }

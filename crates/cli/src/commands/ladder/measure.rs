@@ -8,8 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-
 /// Memory that devices take: begins at a whole page.
 const ALIGNED: usize = 4096;
 /// What a worker writes to, in requests, where there is room.
@@ -32,7 +30,7 @@ pub(super) struct Rung {
 pub(super) struct Measured {
     pub(super) completions: u64,
     pub(super) seconds: f64,
-    /// Whether requests went past the page cache; else each was synced.
+    /// Whether requests went past the page cache (`O_DIRECT`); else each was synced.
     pub(super) is_direct: bool,
 }
 
@@ -69,26 +67,19 @@ struct Worker {
 
 impl Worker {
     fn new(directory: &Path, size: u64, room: u64) -> io::Result<Self> {
-        let file = iotide_private::nameless_in(directory)?;
         let n_requests = (room / size).clamp(1, REQUESTS_A_FILE);
-        let mut worker = Self { file, buffer: Buffer::new(size as usize), n_requests, is_direct: true };
         // Blocks are there before the clock runs; where a file system cannot go past its cache, it is synced.
-        worker.is_direct = worker.go_direct() && worker.fill().is_ok();
-        if !worker.is_direct {
-            worker.go_cached()?;
-            worker.fill()?;
+        if let Ok(file) = iotide_private::nameless_direct_in(directory) {
+            let mut worker = Self { file, buffer: Buffer::new(size as usize), n_requests, is_direct: true };
+            if worker.fill().and_then(|()| worker.file.sync_data()).is_ok() {
+                return Ok(worker);
+            }
         }
+        let file = iotide_private::nameless_in(directory)?;
+        let mut worker = Self { file, buffer: Buffer::new(size as usize), n_requests, is_direct: false };
+        worker.fill()?;
         worker.file.sync_data()?;
         Ok(worker)
-    }
-
-    fn go_direct(&self) -> bool {
-        fcntl_getfl(&self.file).and_then(|flags| fcntl_setfl(&self.file, flags | OFlags::DIRECT)).is_ok()
-    }
-
-    fn go_cached(&self) -> io::Result<()> {
-        let flags = fcntl_getfl(&self.file)?;
-        Ok(fcntl_setfl(&self.file, flags.difference(OFlags::DIRECT))?)
     }
 
     fn fill(&mut self) -> io::Result<()> {
@@ -115,6 +106,10 @@ impl Worker {
             self.file.read_exact_at(self.buffer.get(), at)
         }
     }
+
+    fn finish(&self, writes: bool) -> io::Result<()> {
+        if writes && self.is_direct { self.file.sync_data() } else { Ok(()) }
+    }
 }
 
 /// Keeps `n` requests of a size in flight for a while.
@@ -137,18 +132,24 @@ pub(super) fn measure(directory: &Path, n: u64, size: u64, rung: &Rung) -> io::R
             scope.spawn(move || {
                 barrier.wait();
                 let began = Instant::now();
+                let fail = |error| {
+                    has_failed.store(true, Ordering::Relaxed);
+                    *fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                };
                 let mut nth = 0;
                 while began.elapsed() < rung.lasts
                     && started.fetch_add(1, Ordering::Relaxed) < most
                     && !has_failed.load(Ordering::Relaxed)
                 {
                     if let Err(error) = worker.request(nth, rung.writes) {
-                        has_failed.store(true, Ordering::Relaxed);
-                        *fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                        return;
+                        return fail(error);
                     }
                     nth += 1;
                     done.fetch_add(1, Ordering::Relaxed);
+                }
+                // A client that keeps writes to itself, `O_DIRECT` or not, has to give them away before the clock stops.
+                if let Err(error) = worker.finish(rung.writes) {
+                    return fail(error);
                 }
                 spans.lock().unwrap_or_else(PoisonError::into_inner).push((began, Instant::now()));
             });

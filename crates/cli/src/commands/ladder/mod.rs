@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use iotide_api::{Cell, Ladder, LadderReport, fit_storage};
+use iotide_private::FileSystem;
 
 use crate::ExitStatus;
 use crate::commands::document::DocumentArgs;
@@ -100,8 +101,10 @@ pub(crate) fn run(ui: &mut Ui, args: &LadderArgs) -> anyhow::Result<ExitStatus> 
     }
     let ladder = Ladder { cells };
     let fitted = fit_storage(&ladder);
-    let report =
-        LadderReport::new(&args.directory.display().to_string(), &ladder, fitted.as_ref().ok(), is_direct);
+    let file_system = FileSystem::of(&args.directory).ok();
+    let file_system = file_system.as_ref().map(|found| (&*found.kind, &*found.source, found.is_shared));
+    let directory = args.directory.display().to_string();
+    let report = LadderReport::new(&directory, &ladder, fitted.as_ref().ok(), is_direct, file_system);
     args.output.deliver(ui, &report)?;
     Ok(ExitStatus::Done)
 }

@@ -13,7 +13,7 @@ use iotide_testkit::{FreshDir, Missing, program, skip};
 use serde_json::Value;
 
 /// A directory that is shown elsewhere, until this is dropped.
-struct Mount {
+pub(crate) struct Mount {
     dir: FreshDir,
     child: Child,
 }
@@ -21,10 +21,19 @@ struct Mount {
 impl Mount {
     /// Mounts with these options; `None` where there is no FUSE, which is said aloud.
     fn new(options: &[&str]) -> Option<Self> {
+        Self::with(options, |backing| fs::create_dir(backing).unwrap())
+    }
+
+    /// Shows a directory that is there.
+    pub(crate) fn over(backing: &Path) -> Option<Self> {
+        Self::with(&[], |link| std::os::unix::fs::symlink(backing, link).unwrap())
+    }
+
+    fn with(options: &[&str], make_backing: impl FnOnce(&Path)) -> Option<Self> {
         let dir = FreshDir::new("mount");
         // Other users pass through.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        fs::create_dir(dir.join("backing")).unwrap();
+        make_backing(&dir.join("backing"));
         fs::create_dir(dir.join("shown")).unwrap();
         let child = start(&dir, &["backing", "shown"], options)?;
         Some(Self { dir, child })
@@ -34,7 +43,7 @@ impl Mount {
         self.dir.join("backing")
     }
 
-    fn shown(&self) -> PathBuf {
+    pub(crate) fn shown(&self) -> PathBuf {
         self.dir.join("shown")
     }
 

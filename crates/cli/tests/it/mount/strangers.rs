@@ -37,6 +37,86 @@ fn python_as(uid: u32, mount: &Mount, script: &str) -> Option<Command> {
     Some(command)
 }
 
+/// A file system in memory without access control lists, until this is dropped.
+struct Ramfs(FreshDir);
+
+impl Ramfs {
+    fn new() -> Option<Self> {
+        if !is_root() {
+            return None;
+        }
+        let dir = FreshDir::new("ramfs");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let at = dir.join("ram");
+        fs::create_dir(&at).unwrap();
+        if !Command::new("mount").args(["-t", "ramfs", "ramfs"]).arg(&at).status().unwrap().success() {
+            skip(Missing::Data, "of ramfs: it cannot be mounted");
+            return None;
+        }
+        fs::set_permissions(&at, fs::Permissions::from_mode(0o1777)).unwrap();
+        Some(Self(dir))
+    }
+}
+
+impl Drop for Ramfs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.join("ram")).status();
+    }
+}
+
+/// Runs a script of the shell as a user, with a group that is also the only one, or as in `groups`.
+fn shell_as(uid: u32, gid: u32, groups: &str, at: &Path, script: &str) -> Output {
+    let mut command = Command::new("setpriv");
+    command.args([format!("--reuid={uid}"), format!("--regid={gid}"), groups.to_owned()]);
+    command.args(["sh", "-c", script]).current_dir(at).output().unwrap()
+}
+
+#[test]
+fn a_backing_without_access_lists_is_open_to_those_who_may() {
+    let Some(ramfs) = Ramfs::new() else { return };
+    let Some(mount) = Mount::over(&ramfs.0.join("ram")) else { return };
+    let alone = "--clear-groups";
+    let run = |uid, gid, groups, script: &str| {
+        let output = shell_as(uid, gid, groups, &mount.shown(), script);
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    assert_eq!(
+        run(
+            NOBODY,
+            NOBODY,
+            alone,
+            "umask 022; echo mine >open; (umask 077; echo mine >closed); cat open closed"
+        ),
+        "mine\nmine\n"
+    );
+    assert_eq!(run(0, 0, alone, "cat open closed"), "mine\nmine\n", "root may read what is another's");
+    assert_eq!(run(NOBODY - 1, NOBODY - 1, alone, "cat open"), "mine\n", "everyone may");
+    let refused = run(NOBODY - 1, NOBODY - 1, alone, "cat closed; echo no >>open");
+    assert_eq!(refused.matches("Permission denied").count(), 2, "{refused}");
+    // The group that a user has beside the first.
+    assert_eq!(run(0, 0, alone, "mkdir team; chgrp 4999 team; chmod 2770 team"), "");
+    assert_eq!(run(NOBODY, NOBODY, "--groups=4999", "echo ours >team/file; cat team/file"), "ours\n");
+    assert!(run(NOBODY, NOBODY, alone, "ls team").contains("Permission denied"));
+    let list = rustix::fs::getxattr(mount.shown().join("open"), "system.posix_acl_access", &mut [0_u8; 64]);
+    assert_eq!(list, Err(rustix::io::Errno::NODATA));
+}
+
+#[test]
+fn root_with_another_group_leaves_no_thread_without_rights() {
+    let Some(mount) = mount(&[]) else { return };
+    // One file after the other meets every thread that serves.
+    let make =
+        |owner: &str| format!("i=0; while [ $i -lt 200 ]; do : >{owner}$i || exit 1; i=$((i+1)); done");
+    for (owner, uid, gid) in [("root", 0, 4999), ("nobody", NOBODY, NOBODY)] {
+        let output = shell_as(uid, gid, "--clear-groups", &mount.shown(), &make(owner));
+        assert!(output.status.success(), "{owner}: {}", String::from_utf8_lossy(&output.stderr));
+        for i in 0..200 {
+            let file = fs::metadata(mount.backing().join(format!("{owner}{i}"))).unwrap();
+            assert_eq!((file.uid(), file.gid()), (uid, gid), "{owner}{i}");
+        }
+    }
+}
+
 #[test]
 fn every_way_of_writing_takes_set_user_id_away() {
     let Some(mount) = mount(&[]) else { return };
