@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -59,9 +59,33 @@ impl Buffer {
     }
 }
 
+/// A name to be removed in the end.
+struct Named(PathBuf);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Makes a file of no name, or where there are none such, one that is removed in the end.
+fn scratch(directory: &Path) -> io::Result<(File, Option<Named>)> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    match iotide_private::nameless_in(directory) {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            let nth = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path = directory.join(format!(".iotide-ladder-{}-{nth}", std::process::id()));
+            let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+            Ok((file, Some(Named(path))))
+        }
+        made => Ok((made?, None)),
+    }
+}
+
 /// One of those that keep a request in flight.
 struct Worker {
     file: File,
+    _named: Option<Named>,
     buffer: Buffer,
     n_requests: u64,
     is_direct: bool,
@@ -69,13 +93,17 @@ struct Worker {
 
 impl Worker {
     fn new(directory: &Path, size: u64, room: u64) -> io::Result<Self> {
-        let file = iotide_private::nameless_in(directory)?;
+        let (file, named) = scratch(directory)?;
         let n_requests = (room / size).clamp(1, REQUESTS_A_FILE);
-        let mut worker = Self { file, buffer: Buffer::new(size as usize), n_requests, is_direct: true };
+        let buffer = Buffer::new(size as usize);
+        let mut worker = Self { file, _named: named, buffer, n_requests, is_direct: true };
         // Blocks are there before the clock runs; where a file system cannot go past its cache, it is synced.
-        worker.is_direct = worker.go_direct() && worker.fill().is_ok();
+        let can_be_direct = worker.go_direct();
+        worker.is_direct = can_be_direct && worker.fill().is_ok();
         if !worker.is_direct {
-            worker.go_cached()?;
+            if can_be_direct {
+                worker.go_cached()?;
+            }
             worker.fill()?;
         }
         worker.file.sync_data()?;
@@ -109,8 +137,11 @@ impl Worker {
             Ok(())
         } else {
             if !self.is_direct {
-                // What is in the cache is not read.
-                rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed)?;
+                // What is in the cache is not read. A virtual file is in none.
+                match rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed) {
+                    Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
             self.file.read_exact_at(self.buffer.get(), at)
         }
