@@ -8,6 +8,7 @@ mod accuracy;
 mod bench;
 mod closed_loop;
 mod coverage;
+mod gekkofs;
 mod hostile;
 mod iosets;
 mod laws;
@@ -60,6 +61,11 @@ const CHORES: &[Chore] = &[
         name: "coverage",
         help: "what the tracer sees of real programs, beside what strace does",
         run: coverage::run,
+    },
+    Chore {
+        name: "gekkofs",
+        help: "a job, its staging and its tracing on a GekkoFS that is installed: `gekkofs PREFIX`",
+        run: gekkofs::run,
     },
     Chore {
         name: "hostile",

@@ -84,6 +84,11 @@ impl Server {
         if said.contains(ready) { Ok((server, stderr)) } else { Err(format!("iotide: {}", said.trim())) }
     }
 
+    /// A program that was started already.
+    pub(crate) fn of(child: Child) -> Self {
+        Self { child, shown: None }
+    }
+
     /// Its process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()

@@ -15,6 +15,8 @@ mod terminal;
 mod ui;
 
 fn main() -> ExitCode {
+    // The first question of `std` about a file that fails is followed by one about no file at all, at which GekkoFS's library crashes.
+    let _ = std::fs::metadata("/");
     let mut ui = Ui::new();
     let args = match expand_name(std::env::args_os().collect()) {
         Ok(args) => args,

@@ -55,10 +55,11 @@ pub(crate) fn recognises_msgpack(head: &[u8]) -> bool {
     // A time, a name, a number, "w" or "r".
     let number_len = |bytes: &[u8]| match bytes.first() {
         Some(0x00..=0x7f) => Some(1),
-        Some(0xcc) => Some(2),
-        Some(0xcd) => Some(3),
-        Some(0xce | 0xca) => Some(5),
-        Some(0xcf | 0xcb) => Some(9),
+        // Unsigned integers, signed ones (a client's process id is one), floating point.
+        Some(0xcc | 0xd0) => Some(2),
+        Some(0xcd | 0xd1) => Some(3),
+        Some(0xce | 0xd2 | 0xca) => Some(5),
+        Some(0xcf | 0xd3 | 0xcb) => Some(9),
         _ => None,
     };
     let after_number =
@@ -380,11 +381,11 @@ mod tests {
         assert_eq!(trace.losses.iter().map(|loss| loss.records).collect::<Vec<_>>(), [Some(1), None]);
     }
 
-    fn packed(as_maps: bool) -> Vec<u8> {
+    fn packed(pid: &[u8], as_maps: bool) -> Vec<u8> {
         let values: [&[u8]; 9] = [
             &[0xce, 0, 0, 0, 9],
             b"\xa2n1",
-            &[0xcd, 1, 0],
+            pid,
             b"\xa1r",
             &[0x92, 10, 0xcd, 0, 30],
             &[0x92, 20, 50],
@@ -406,7 +407,7 @@ mod tests {
     #[test]
     fn message_pack_is_values_one_after_the_other() {
         for as_maps in [false, true] {
-            let bytes = packed(as_maps).repeat(2);
+            let bytes = packed(&[0xcd, 1, 0], as_maps).repeat(2);
             let trace = read("metrics", &bytes);
             assert_eq!(
                 shown(&trace),
@@ -416,5 +417,27 @@ mod tests {
             let cut = read("metrics", &bytes[..bytes.len() - 8]);
             assert!(cut.events.len() >= 2 && !cut.losses.is_empty());
         }
+    }
+
+    /// Clients of 0.9.3 write the process id as a signed integer of the shortest width that holds it.
+    #[test]
+    fn a_process_id_is_an_integer_of_any_width_and_sign() {
+        let same: [&[u8]; 7] = [
+            &[100],
+            &[0xcc, 100],
+            &[0xd0, 100],
+            &[0xd1, 0, 100],
+            &[0xd2, 0, 0, 0, 100],
+            &[0xd3, 0, 0, 0, 0, 0, 0, 0, 100],
+            &[0xce, 0, 0, 0, 100],
+        ];
+        let all: Vec<u8> = same.iter().flat_map(|pid| packed(pid, false)).collect();
+        for pid in same {
+            assert!(recognises_msgpack(&packed(pid, false)), "{pid:x?}");
+        }
+        let trace = read("metrics", &all);
+        assert_eq!(trace.losses, []);
+        assert_eq!(trace.events.len(), 2 * same.len());
+        assert!(trace.events.iter().all(|event| event.rank.0 == 0), "one process");
     }
 }

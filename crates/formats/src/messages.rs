@@ -30,10 +30,16 @@ impl Messages {
     /// Requests in one message of the plain form.
     const MOST_REQUESTS: u64 = 1 << 20;
 
+    /// Returns a reader of messages that are opened by `options`: a format that is named there is not told by content.
+    pub fn new(options: OpenOptions) -> Self {
+        Self { options, run: Run::default() }
+    }
+
     /// Pushes the events of a message; says what it is not if it is nothing that is known.
     pub fn read(&mut self, message: &[u8], sink: &mut dyn EventSink) -> Result<(), ReadError> {
         const NAME: &str = "message";
-        if is_plain(message) {
+        let is_told_by_content = self.options.input_format.is_none() && self.options.pattern.is_none();
+        if is_told_by_content && is_plain(message) {
             return plain(message, sink).map_err(|fault| ReadError::from_fault(NAME.as_ref(), fault));
         }
         let reader = self.options.from_read(NAME, Cursor::new(message.to_vec()))?;
@@ -109,6 +115,7 @@ fn plain(message: &[u8], sink: &mut dyn EventSink) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Format;
     use iotide_trace::Trace;
 
     fn message(b: &[f64], ts: &[f64], te: &[f64]) -> Vec<u8> {
@@ -146,6 +153,25 @@ mod tests {
             assert!(messages.read(&whole[..len], &mut trace).is_err(), "{len} bytes");
         }
         assert_eq!(trace.events, []);
+    }
+
+    #[test]
+    fn a_format_that_is_named_is_not_told_by_content() {
+        let mut flush = vec![9];
+        flush.extend(b"\xa2n1\x07\xa1w\x91\x0a\x91\x14\x91\x64\x01\x64");
+        // A host without a name: content alone does not tell.
+        let nameless = [&flush[..1], b"\xa0", &flush[4..]].concat();
+        let plain = message(&[10.0], &[0.0], &[2.0]);
+        let read = |format, bytes: &[u8]| {
+            let mut trace = Trace::default();
+            let options = OpenOptions { input_format: format, ..OpenOptions::default() };
+            Messages::new(options).read(bytes, &mut trace).map(|()| trace.events.len())
+        };
+        assert_eq!(read(None, &flush).unwrap(), 1);
+        assert_eq!(read(None, &plain).unwrap(), 1);
+        assert!(read(None, &nameless).is_err());
+        assert_eq!(read(Some(Format::GekkofsMsgpack), &nameless).unwrap(), 1);
+        assert_eq!(read(Some(Format::TmioMsgpack), &plain).unwrap_or(0), 0);
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::watch::{Change, Watch};
 /// What a follower can do without.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// How to read files.
+    /// How to read files, and messages by ZeroMQ.
     pub open: OpenOptions,
     /// Look this often instead of being told by the kernel.
     pub look_every: Option<Duration>,
@@ -119,6 +119,7 @@ impl Live {
         waker.set_nonblocking(true)?;
         Ok(Self {
             watch: Watch::new(settings.look_every),
+            messages: Messages::new(settings.open.clone()),
             settings,
             awaited: Vec::new(),
             streams: Vec::new(),
@@ -127,7 +128,6 @@ impl Live {
             connections: Vec::new(),
             n_refused: 0,
             jobs: TracedJobs::default(),
-            messages: Messages::default(),
             answers: Answers::default(),
             notices: Vec::new(),
             n_replaced: 0,

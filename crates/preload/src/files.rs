@@ -25,7 +25,9 @@ const IGNORED: u32 = 1 << 30;
 const OF_MPI: u32 = 1 << 29;
 /// It goes by the path it was opened with; what it is in truth is asked when data are moved.
 const AS_GIVEN: u32 = 1 << 28;
-const ID: u32 = (1 << 28) - 1;
+/// The kernel does not know it: a library that stands before the system calls serves it (GekkoFS's, for example).
+const VIRTUAL: u32 = 1 << 27;
+const ID: u32 = (1 << 27) - 1;
 /// Of an ignored descriptor, in the place of its number: left out because of its path.
 const BY_PATH: u32 = 1;
 
@@ -38,6 +40,8 @@ pub enum Class {
     Excluded,
     /// It is no regular file, or MPI's own.
     Other,
+    /// Neither the kernel nor the tracer knows it.
+    Unknown,
     /// It is no descriptor: a stream in memory.
     Nothing,
 }
@@ -51,6 +55,7 @@ pub fn class(fd: i32) -> Class {
         None if fd < 0 => Class::Nothing,
         None => Class::High,
         Some(known) if known & IGNORED != 0 && known & ID == BY_PATH => Class::Excluded,
+        Some(0) if sys::stat(fd).is_none() => Class::Unknown,
         Some(_) => Class::Other,
     }
 }
@@ -67,6 +72,17 @@ pub struct File {
     pub id: u32,
     /// Whether MPI opened it for itself: then every call on it is made on behalf of an MPI-IO call.
     pub is_of_mpi: bool,
+    /// Whether the kernel does not know its descriptor, and counts none of its bytes.
+    pub is_virtual: bool,
+}
+
+impl File {
+    /// The file of a descriptor of which this is known; `None` if its calls are not traced.
+    #[inline(always)]
+    fn of_known(known: u32) -> Option<Self> {
+        let (is_of_mpi, is_virtual) = (known & OF_MPI != 0, known & VIRTUAL != 0);
+        (known & IGNORED == 0).then_some(Self { id: known & ID, is_of_mpi, is_virtual })
+    }
 }
 
 /// Prepares the tables. Returns whether there was memory.
@@ -102,7 +118,7 @@ pub fn as_given(fd: i32) -> Option<File> {
     if known & KNOWN == 0 || vfork::is_child() {
         return of(fd);
     }
-    (known & IGNORED == 0).then_some(File { id: known & ID, is_of_mpi: known & OF_MPI != 0 })
+    File::of_known(known)
 }
 
 /// Takes note of a file that was just opened by its path, and returns it if it is traced. The system is asked only whether it is a regular
@@ -117,23 +133,88 @@ pub fn opened(fd: i32, directory: i32, path: *const c_char, flags: i32) -> Optio
         return of(fd);
     }
     // SAFETY: not null, and a C string since the call has accepted it.
-    match given(directory, unsafe { CStr::from_ptr(path) }.to_bytes()) {
+    let given = given(directory, unsafe { CStr::from_ptr(path) }.to_bytes());
+    let stat = given.filter(|known| known & IGNORED == 0).map(|_| sys::stat(fd));
+    match (given, stat) {
+        (None, _) | (_, Some(None)) => {
+            forget(fd);
+            of(fd).or_else(|| keep_virtual(fd, directory, path, flags & libc::O_APPEND != 0))
+        }
         // Directories, pipes and devices can be opened by a path, too.
-        Some(known) if known & IGNORED == 0 && !is_regular(fd) => {
+        (Some(_), Some(Some(stat))) if !is_regular(&stat) => {
             slot.store(KNOWN | IGNORED, Relaxed);
             None
         }
-        Some(known) => {
+        (Some(known), _) => {
             slot.store(KNOWN | AS_GIVEN | known, Relaxed);
-            if let Some(place) = place(fd) {
-                place.store(if flags & libc::O_APPEND != 0 { NO_POSITION } else { 0 }, Relaxed);
-            }
-            (known & IGNORED == 0).then_some(File { id: known & ID, is_of_mpi: false })
+            begin_at(fd, flags & libc::O_APPEND != 0);
+            File::of_known(known)
         }
-        None => {
-            forget(fd);
-            of(fd)
+    }
+}
+
+/// Takes note of a descriptor that was just opened by a path and that the kernel does not know: it keeps that path for as long as it is
+/// open. `None` if the kernel knows it.
+///
+/// Below a directory that is open, its path is not known, and it goes without a name.
+#[cold]
+pub fn keep_virtual(fd: i32, directory: i32, path: *const c_char, appends: bool) -> Option<File> {
+    let slot = slot(fd)?;
+    if path.is_null() || vfork::is_child() || sys::stat(fd).is_some() {
+        return None;
+    }
+    let work = Work::begin()?;
+    if work.is_hushed() {
+        return None;
+    }
+    // SAFETY: not null, and a C string since the call has accepted it.
+    let path = unsafe { CStr::from_ptr(path) }.to_bytes();
+    let (memory, _) = work.path_memory();
+    let known = match whole_path(directory, path, memory) {
+        Some(path) if !config::wants(path) => IGNORED | BY_PATH,
+        Some(path) => name(&work, path),
+        None => NO_FILE,
+    };
+    let known = KNOWN | VIRTUAL | in_mpi(&work, known);
+    slot.store(known, Relaxed);
+    begin_at(fd, appends);
+    File::of_known(known)
+}
+
+/// A path from the root on. The working directory is the one that the C library knows: it may be virtual, too.
+fn whole_path<'a>(directory: i32, path: &'a [u8], memory: &'a mut [u8]) -> Option<&'a [u8]> {
+    if path.first() == Some(&b'/') {
+        return Some(path);
+    }
+    if directory != libc::AT_FDCWD {
+        return None;
+    }
+    // SAFETY: memory of that size.
+    let found = unsafe { libc::getcwd(memory.as_mut_ptr().cast(), memory.len()) };
+    let n = memory.iter().position(|&byte| byte == 0).filter(|_| !found.is_null())?;
+    let path = path.strip_prefix(b"./").unwrap_or(path);
+    *memory.get_mut(n)? = b'/';
+    memory.get_mut(n + 1..n + 1 + path.len())?.copy_from_slice(path);
+    memory.get(..n + 1 + path.len())
+}
+
+/// Takes note that `new` is another name of the open file `old`. What the kernel says of it is asked when it is used.
+pub fn duplicated(old: i32, new: i32) {
+    forget(new);
+    let (Some(from), Some(to)) = (slot(old).filter(|_| lifecycle::is_tracing()), slot(new)) else { return };
+    let known = from.load(Relaxed);
+    if known & VIRTUAL != 0 && !vfork::is_child() {
+        to.store(known, Relaxed);
+        if let (Some(from), Some(to)) = (place(old), place(new)) {
+            to.store(from.load(Relaxed), Relaxed);
         }
+    }
+}
+
+/// Begins to follow where a descriptor stands that was just opened.
+fn begin_at(fd: i32, appends: bool) {
+    if let Some(place) = place(fd) {
+        place.store(if appends { NO_POSITION } else { 0 }, Relaxed);
     }
 }
 
@@ -235,7 +316,7 @@ pub fn of(fd: i32) -> Option<File> {
     if known & (KNOWN | AS_GIVEN) != KNOWN || vfork::is_child() {
         known = look_up(fd, slot);
     }
-    (known & IGNORED == 0).then_some(File { id: known & ID, is_of_mpi: known & OF_MPI != 0 })
+    File::of_known(known)
 }
 
 /// Where the next call on a descriptor goes that states no place; [`NO_POSITION`] if that is the end of the file.
@@ -327,7 +408,7 @@ pub fn of_path(directory: i32, path: &CStr) -> Option<File> {
     let path = path.strip_prefix(b"./").unwrap_or(path);
     whole.get_mut(len..len + path.len())?.copy_from_slice(path);
     let whole = &whole[..len + path.len()];
-    config::wants(whole).then(|| File { id: name(&work, whole), is_of_mpi: false })
+    config::wants(whole).then(|| File { id: name(&work, whole), is_of_mpi: false, is_virtual: false })
 }
 
 #[inline(always)]
@@ -344,7 +425,9 @@ fn slot(fd: i32) -> Option<&'static AtomicU32> {
 #[cold]
 fn look_up(fd: i32, slot: &AtomicU32) -> u32 {
     let Some(work) = Work::begin() else { return IGNORED };
-    let known = if !is_regular(fd) || work.is_hushed() {
+    // Not kept: by the same number the kernel may know another descriptor soon, which no hook saw being opened.
+    let Some(stat) = sys::stat(fd) else { return IGNORED };
+    let known = if !is_regular(&stat) || work.is_hushed() {
         IGNORED
     } else {
         let (memory, _) = work.path_memory();
@@ -354,14 +437,7 @@ fn look_up(fd: i32, slot: &AtomicU32) -> u32 {
             None => NO_FILE,
         }
     };
-    let mut known = KNOWN | known;
-    if work.is_in_mpi() {
-        known |= OF_MPI;
-        // The same bytes again, at the price of a second record: only for those who want to see below MPI-IO.
-        if !config::get().nested {
-            known = (known | IGNORED) & !ID;
-        }
-    }
+    let known = KNOWN | in_mpi(&work, known);
     // In a child of `vfork` the number may stand for another file than in the parent, whose table this is.
     if !vfork::is_child() {
         // One that was opened by its path began at its beginning, and has been followed since.
@@ -373,8 +449,18 @@ fn look_up(fd: i32, slot: &AtomicU32) -> u32 {
     known
 }
 
-fn is_regular(fd: i32) -> bool {
-    sys::stat(fd).is_some_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG)
+/// What is known of a descriptor that is looked at now, in a call of MPI or not.
+fn in_mpi(work: &Work, known: u32) -> u32 {
+    match (work.is_in_mpi(), config::get().nested) {
+        (false, _) => known,
+        (true, true) => known | OF_MPI,
+        // The same bytes again, at the price of a second record: only for those who want to see below MPI-IO.
+        (true, false) => (known | OF_MPI | IGNORED) & !ID,
+    }
+}
+
+fn is_regular(stat: &libc::stat) -> bool {
+    stat.st_mode & libc::S_IFMT == libc::S_IFREG
 }
 
 fn path_of_descriptor(fd: i32, memory: &mut [u8]) -> Option<&[u8]> {

@@ -40,8 +40,18 @@ pub fn data(
     } else {
         position as u64
     };
-    buffer::push(record(name, Layer::Posix, file, start, end, place, outcome));
+    push(file, record(name, Layer::Posix, file, start, end, place, outcome));
     moved
+}
+
+/// Keeps the record of a call that moved bytes. Those of a virtual descriptor are none that the kernel counts.
+#[inline(always)]
+pub fn push(file: File, record: Record) {
+    if file.is_virtual && record.flags.0 & Flags::FAILED == 0 {
+        buffer::push_beside(record);
+    } else {
+        buffer::push(record);
+    }
 }
 
 /// The position of a call that states none.
@@ -100,15 +110,16 @@ pub fn opening_path(
     fd
 }
 
-/// Observes a call that opens a file of a name it makes itself and returns its descriptor.
+/// Observes a call that opens a file of a name it makes itself, in `template`, and returns its descriptor.
 #[inline(always)]
-pub fn opening(name: Call, call: impl FnOnce() -> i32) -> i32 {
+pub fn opening(name: Call, template: *const libc::c_char, call: impl FnOnce() -> i32) -> i32 {
     let start = clock::now();
     let fd = call();
     let end = clock::now();
     if fd >= 0 {
         files::forget(fd);
-        if let Some(file) = files::of(fd) {
+        let file = files::of(fd).or_else(|| files::keep_virtual(fd, libc::AT_FDCWD, template, false));
+        if let Some(file) = file {
             buffer::push(record(name, Layer::Posix, file, start, end, NO_POSITION, Ok(0)));
         }
     }

@@ -10,7 +10,7 @@ use libc::{AT_FDCWD, iovec, mode_t, off_t, size_t, ssize_t};
 
 use crate::guard::{errno, set_errno};
 use crate::next::hooks;
-use crate::observe::{ANYWHERE, control, data, named, opening, opening_path, record};
+use crate::observe::{ANYWHERE, control, data, named, opening, opening_path, push, record};
 use crate::{buffer, clock, files, sink, totals};
 
 // The third argument of `open` is optional in C. Declared as fixed, it is read from the register where it would be, or holds nothing that
@@ -26,12 +26,12 @@ hooks! {
     fn __openat64_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| { opening_path(const { call(Op::Open) }, at, path, flags, || next(at, path, flags)) }
     fn creat(path: *const c_char, mode: mode_t) -> c_int |next| { opening_path(const { call(Op::Open) }, AT_FDCWD, path, 0, || next(path, mode)) }
     fn creat64(path: *const c_char, mode: mode_t) -> c_int |next| { opening_path(const { call(Op::Open) }, AT_FDCWD, path, 0, || next(path, mode)) }
-    fn mkstemp(template: *mut c_char) -> c_int |next| { opening(const { call(Op::Open) }, || next(template)) }
-    fn mkstemp64(template: *mut c_char) -> c_int |next| { opening(const { call(Op::Open) }, || next(template)) }
-    fn mkostemp(template: *mut c_char, flags: c_int) -> c_int |next| { opening(const { call(Op::Open) }, || next(template, flags)) }
-    fn mkostemp64(template: *mut c_char, flags: c_int) -> c_int |next| { opening(const { call(Op::Open) }, || next(template, flags)) }
-    fn mkstemps(template: *mut c_char, n: c_int) -> c_int |next| { opening(const { call(Op::Open) }, || next(template, n)) }
-    fn mkostemps(template: *mut c_char, n: c_int, flags: c_int) -> c_int |next| { opening(const { call(Op::Open) }, || next(template, n, flags)) }
+    fn mkstemp(template: *mut c_char) -> c_int |next| { opening(const { call(Op::Open) }, template, || next(template)) }
+    fn mkstemp64(template: *mut c_char) -> c_int |next| { opening(const { call(Op::Open) }, template, || next(template)) }
+    fn mkostemp(template: *mut c_char, flags: c_int) -> c_int |next| { opening(const { call(Op::Open) }, template, || next(template, flags)) }
+    fn mkostemp64(template: *mut c_char, flags: c_int) -> c_int |next| { opening(const { call(Op::Open) }, template, || next(template, flags)) }
+    fn mkstemps(template: *mut c_char, n: c_int) -> c_int |next| { opening(const { call(Op::Open) }, template, || next(template, n)) }
+    fn mkostemps(template: *mut c_char, n: c_int, flags: c_int) -> c_int |next| { opening(const { call(Op::Open) }, template, || next(template, n, flags)) }
 
     fn read(fd: c_int, to: *mut c_void, n: size_t) -> ssize_t |next| { data(const { call(Op::Read) }, fd, ANYWHERE, || n, || next(fd, to, n)) }
     fn write(fd: c_int, from: *const c_void, n: size_t) -> ssize_t |next| { data(const { call(Op::Write) }, fd, ANYWHERE, || n, || next(fd, from, n)) }
@@ -83,11 +83,11 @@ hooks! {
         }
         result
     }
-    fn dup(old: c_int) -> c_int |next| { duplicating(|| next(old)) }
-    fn dup2(old: c_int, new: c_int) -> c_int |next| { duplicating(|| next(old, new)) }
-    fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int |next| { duplicating(|| next(old, new, flags)) }
-    fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int |next| { controlling(command, || next(fd, command, argument)) }
-    fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_int |next| { controlling(command, || next(fd, command, argument)) }
+    fn dup(old: c_int) -> c_int |next| { duplicating(old, || next(old)) }
+    fn dup2(old: c_int, new: c_int) -> c_int |next| { duplicating(old, || next(old, new)) }
+    fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int |next| { duplicating(old, || next(old, new, flags)) }
+    fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int |next| { controlling(fd, command, || next(fd, command, argument)) }
+    fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_int |next| { controlling(fd, command, || next(fd, command, argument)) }
 
     fn chdir(path: *const c_char) -> c_int |next| { let result = next(path); files::working_directory::forget(); result }
     fn fchdir(fd: c_int) -> c_int |next| { let result = next(fd); files::working_directory::forget(); result }
@@ -168,7 +168,7 @@ pub(crate) fn between(
         if at.is_null() {
             files::moves_on(fd, place, moved);
         }
-        buffer::push(record(call, Layer::Posix, file, start, end, place, outcome));
+        push(file, record(call, Layer::Posix, file, start, end, place, outcome));
     }
     moved
 }
@@ -218,18 +218,18 @@ fn total(parts: *const iovec, n: c_int) -> usize {
     parts.iter().fold(0, |sum, part| sum.saturating_add(part.iov_len))
 }
 
-/// A duplicate is another name of the same open file; what it is called is asked anew when it is used.
-fn duplicating(call: impl FnOnce() -> c_int) -> c_int {
+/// A duplicate is another name of the same open file.
+fn duplicating(old: c_int, call: impl FnOnce() -> c_int) -> c_int {
     let fd = call();
-    if fd >= 0 {
-        files::forget(fd);
+    if fd >= 0 && fd != old {
+        files::duplicated(old, fd);
     }
     fd
 }
 
-fn controlling(command: c_int, call: impl FnOnce() -> c_int) -> c_int {
+fn controlling(fd: c_int, command: c_int, call: impl FnOnce() -> c_int) -> c_int {
     match command {
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => duplicating(call),
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => duplicating(fd, call),
         _ => call(),
     }
 }

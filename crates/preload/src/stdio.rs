@@ -7,6 +7,7 @@
 //! Characters through the macros of `putc_unlocked` and `getc_unlocked` are in [`crate::unlocked`]. Not seen: wide characters.
 
 use core::ffi::{c_char, c_int, c_long, c_void};
+use core::ptr::null;
 
 use iotide_wire::{Call as Name, Flags, Layer, NO_POSITION, Op};
 use libc::{FILE, off_t, size_t, ssize_t};
@@ -15,7 +16,7 @@ use crate::buffer::Work;
 use crate::files::File;
 use crate::guard::{KeepErrno, errno};
 use crate::next::hooks;
-use crate::observe::record;
+use crate::observe::{push, record};
 use crate::{buffer, clock, files, gate, sink, totals, unlocked};
 
 unsafe extern "C" {
@@ -24,12 +25,12 @@ unsafe extern "C" {
 }
 
 hooks! {
-    fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE |next| { opening(const { call(Op::Open) }, || next(path, mode)) }
-    fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE |next| { opening(const { call(Op::Open) }, || next(path, mode)) }
-    fn tmpfile() -> *mut FILE |next| { opening(const { call(Op::Open) }, || next()) }
-    fn tmpfile64() -> *mut FILE |next| { opening(const { call(Op::Open) }, || next()) }
-    fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| { files::forget(descriptor(stream)); opening(const { call(Op::Open) }, || next(path, mode, stream)) }
-    fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| { files::forget(descriptor(stream)); opening(const { call(Op::Open) }, || next(path, mode, stream)) }
+    fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE |next| { opening(const { call(Op::Open) }, path, mode, || next(path, mode)) }
+    fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE |next| { opening(const { call(Op::Open) }, path, mode, || next(path, mode)) }
+    fn tmpfile() -> *mut FILE |next| { opening(const { call(Op::Open) }, null(), null(), || next()) }
+    fn tmpfile64() -> *mut FILE |next| { opening(const { call(Op::Open) }, null(), null(), || next()) }
+    fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| { files::forget(descriptor(stream)); opening(const { call(Op::Open) }, path, mode, || next(path, mode, stream)) }
+    fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| { files::forget(descriptor(stream)); opening(const { call(Op::Open) }, path, mode, || next(path, mode, stream)) }
     fn fclose(stream: *mut FILE) -> c_int |next| { closing(const { call(Op::Close) }, stream, || next(stream)) }
 
     fn fread(to: *mut c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(const { call(Op::Read) }, stream, size, n, || next(to, size, n, stream)) }
@@ -247,20 +248,28 @@ impl Call {
             let place = files::stands_at(fd);
             let mut beneath = record(name, Layer::Posix, file, start, end, place, Ok(bytes));
             beneath.flags = beneath.flags.with(Flags::NESTED);
-            buffer::push(beneath);
+            push(file, beneath);
             files::moves_on(fd, place, bytes as isize);
         }
     }
 }
 
-fn opening(name: Name, call: impl FnOnce() -> *mut FILE) -> *mut FILE {
+fn opening(
+    name: Name,
+    path: *const c_char,
+    mode: *const c_char,
+    call: impl FnOnce() -> *mut FILE,
+) -> *mut FILE {
     let start = clock::now();
     let stream = call();
     if !stream.is_null() && crate::lifecycle::is_tracing() {
         let fd = descriptor(stream);
         files::forget(fd);
         unlocked::forget(fd);
-        if let Some(file) = files::of(fd) {
+        // SAFETY: if not null, a C string, of which the call has read the first letter.
+        let appends = || !mode.is_null() && unsafe { *mode } as u8 == b'a';
+        let file = files::of(fd).or_else(|| files::keep_virtual(fd, libc::AT_FDCWD, path, appends()));
+        if let Some(file) = file {
             buffer::push(record(name, Layer::Stdio, file, start, clock::now(), NO_POSITION, Ok(0)));
         }
     }

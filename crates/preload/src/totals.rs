@@ -52,6 +52,7 @@ pub fn left_out_of(class: Class, op: Op, bytes: u64) {
         return;
     }
     match class {
+        Class::Unknown => losses::count(LossKind::UnknownDescriptor, 1),
         Class::High => losses::count(LossKind::HighDescriptor, 1),
         Class::Excluded => {
             excluded(1, bytes);

@@ -16,6 +16,14 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+/// Whether a descriptor is of no file system that is mounted: a preloaded library serves it, GekkoFS's for example.
+///
+/// No name can be put in the place of another there, files without a name do not exist, and a lock locks nothing.
+pub fn is_virtual(fd: impl AsFd) -> bool {
+    // The kernel gives no file system the device 0.
+    fstat(fd).is_ok_and(|stat| stat.st_dev == 0)
+}
+
 /// Where temporary files go: `TMPDIR`, or `/tmp`.
 pub fn temporary_files() -> PathBuf {
     std::env::temp_dir()
@@ -115,7 +123,7 @@ pub fn open_to_read(path: &Path, patience: Duration) -> io::Result<File> {
 pub fn open_ordinary(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(openat(CWD, path, flags, Mode::empty())?);
-    if !file.metadata()?.is_file() {
+    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no ordinary file"));
     }
     Ok(file)
@@ -189,7 +197,7 @@ impl OpenDir {
     pub fn read(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = File::from(self.openat(name.as_ref(), flags, Mode::empty())?);
-        if !file.metadata()?.is_file() {
+        if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no ordinary file"));
         }
         Ok(file)
@@ -207,6 +215,8 @@ impl OpenDir {
     }
 
     /// Begins a file that will have that name once it is whole. It then replaces what has the name now, be it a link.
+    ///
+    /// In a virtual folder ([`is_virtual`]) it has the name at once.
     pub fn replace(&self, name: impl AsRef<OsStr>) -> io::Result<Part> {
         self.begin(name.as_ref(), Mode::from_raw_mode(0o666))
     }
@@ -217,6 +227,12 @@ impl OpenDir {
     }
 
     fn begin(&self, name: &OsStr, mode: Mode) -> io::Result<Part> {
+        if is_virtual(&self.fd) {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+            let file = File::from(self.openat(name, flags, mode)?);
+            let (folder, name) = (self.fd.try_clone()?, name.to_owned());
+            return Ok(Part { folder, file, part: name.clone(), name, is_finished: false });
+        }
         let (part, file) = with_random_name(PART_START, PART_END, |part| {
             let file = self.openat(part, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode)?;
             Ok((part.to_owned(), File::from(file)))
@@ -268,7 +284,7 @@ impl OpenDir {
         Ok(unlinkat(&self.fd, name.as_ref(), AtFlags::empty())?)
     }
 
-    /// Returns a new file that has no name.
+    /// Returns a new file that has no name. Virtual folders ([`is_virtual`]) have none: [`io::ErrorKind::Unsupported`].
     pub fn nameless(&self) -> io::Result<File> {
         self.nameless_with(OFlags::empty())
     }
@@ -279,6 +295,9 @@ impl OpenDir {
     }
 
     fn nameless_with(&self, how: OFlags) -> io::Result<File> {
+        if is_virtual(&self.fd) {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "files without a name do not exist here"));
+        }
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
         match openat(&self.fd, ".", flags | how, Mode::RUSR | Mode::WUSR) {
             // Not every file system can.
@@ -323,7 +342,13 @@ pub struct Part {
 impl Part {
     /// Gives the file its name. After a loss of power the name may be gone, or the file may be empty: for results that can be made again.
     pub fn finish(mut self) -> io::Result<()> {
-        renameat(self.folder.as_fd(), &self.part, self.folder.as_fd(), &self.name)?;
+        self.rename()
+    }
+
+    fn rename(&mut self) -> io::Result<()> {
+        if self.part != self.name {
+            renameat(self.folder.as_fd(), &self.part, self.folder.as_fd(), &self.name)?;
+        }
         self.is_finished = true;
         Ok(())
     }
@@ -331,8 +356,7 @@ impl Part {
     /// Gives the file its name. Contents and name survive a loss of power once this returns; before, the old file does.
     pub fn finish_durably(mut self) -> io::Result<()> {
         self.file.sync_all()?;
-        renameat(self.folder.as_fd(), &self.part, self.folder.as_fd(), &self.name)?;
-        self.is_finished = true;
+        self.rename()?;
         sync_names(&self.folder, Some(&self.file))
     }
 

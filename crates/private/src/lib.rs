@@ -21,8 +21,8 @@ mod sockets;
 
 pub use crate::file_systems::FileSystem;
 pub use crate::files::{
-    OpenDir, Part, PrivateDir, nameless, nameless_direct_in, nameless_in, open_ordinary, open_to_read,
-    temporary_files,
+    OpenDir, Part, PrivateDir, is_virtual, nameless, nameless_direct_in, nameless_in, open_ordinary,
+    open_to_read, temporary_files,
 };
 pub use crate::pages::{SITE_PAGES, pages_directory};
 pub use crate::secrets::{open_secret, write_secret};

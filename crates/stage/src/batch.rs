@@ -7,7 +7,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -175,7 +174,7 @@ impl Course<'_> {
         };
         let n_bytes = files().map(|(task, _)| task.numbers.size).sum();
         // What cannot be asked is on no device that is known.
-        let devices = files().map(|(_, file)| file.metadata().map_or(u64::MAX, |stat| stat.dev()));
+        let devices = files().map(|(_, file)| fstat(file).map_or(u64::MAX, |stat| stat.st_dev));
         let is_synced = self.whole.sync(self.dst.top(), files().count(), n_bytes, devices);
         self.pace.is_answered();
         is_synced
@@ -212,7 +211,7 @@ impl Course<'_> {
             What::SymbolicLink => self.make_link(task, dir),
             What::HardLink(first, checksum) => {
                 let (src, how, _) = self.open_closed(task)?;
-                let temp = self.temp(dir, |dir, name| {
+                let temp = self.temp(task, dir, |dir, name| {
                     let from = self.dst.dir(parent(first))?;
                     let old = self.dst.stat(first)?;
                     let is_it = Numbers::of(&old).size == task.numbers.size
@@ -245,7 +244,7 @@ impl Course<'_> {
     fn make_file(&self, task: &Task, dir: Arc<OwnedFd>) -> Result<Made, Failure> {
         let (src, how, stat) = self.open_closed(task)?;
         let (temp, file) = self
-            .temp(dir, |dir, name| {
+            .temp(task, dir, |dir, name| {
                 let flags =
                     OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 Ok(File::from(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?))
@@ -264,7 +263,7 @@ impl Course<'_> {
         let from = self.src.dir(parent(&task.path)).map_err(|_| Failure::Changed)?;
         let target = readlinkat(&*from, name(&task.path), Vec::new()).map_err(|_| Failure::Changed)?;
         let (temp, ()) =
-            self.temp(dir, |dir, name| Ok(symlinkat(target.as_c_str(), dir, name)?)).map_err(fault)?;
+            self.temp(task, dir, |dir, name| Ok(symlinkat(target.as_c_str(), dir, name)?)).map_err(fault)?;
         metadata::apply_to_link(&temp.dir, &temp.name, &task.attributes).map_err(fault)?;
         let checksum = Checksum::of(target.to_bytes());
         let how = How::Lease;
@@ -321,6 +320,10 @@ impl Course<'_> {
 
     fn name(&self, task: &Task, mut made: Made) -> Result<Landed, Failure> {
         let Temp { dir, name: temp, .. } = &made.temp;
+        if temp == name(&task.path) {
+            made.temp.is_named = true;
+            return Ok(Landed { checksum: made.checksum, how: made.how, lost: made.lost });
+        }
         match renameat(&**dir, &temp[..], &**dir, name(&task.path)) {
             Ok(()) => {}
             Err(error @ (Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST)) => return Err(left(error.into())),
@@ -331,12 +334,19 @@ impl Course<'_> {
         Ok(Landed { checksum: made.checksum, how: made.how, lost: made.lost })
     }
 
-    /// Begins something under a name of our own.
+    /// Begins something under a name of our own; in a virtual tree, where none replaces another, under its final one.
     fn temp<T>(
         &self,
+        task: &Task,
         dir: Arc<OwnedFd>,
         make: impl Fn(&OwnedFd, &[u8]) -> io::Result<T>,
     ) -> io::Result<(Temp, T)> {
+        if self.dst.is_virtual() {
+            let name = name(&task.path).to_owned();
+            let _ = unlinkat(&*dir, &name[..], AtFlags::empty());
+            let made = make(&dir, &name)?;
+            return Ok((Temp { dir, name, is_named: false }, made));
+        }
         loop {
             let n = self.n_temps.fetch_add(1, Ordering::Relaxed);
             let name = temp_name(self.id, n).into_bytes();
@@ -425,7 +435,13 @@ fn left(error: io::Error) -> Failure {
 fn fault(error: io::Error) -> Failure {
     match error.raw_os_error() {
         Some(
-            libc::ENAMETOOLONG | libc::ENOTDIR | libc::EISDIR | libc::ELOOP | libc::EINVAL | libc::EFBIG,
+            libc::ENAMETOOLONG
+            | libc::ENOTDIR
+            | libc::EISDIR
+            | libc::ELOOP
+            | libc::EINVAL
+            | libc::EFBIG
+            | libc::EOPNOTSUPP,
         ) => Failure::Left(format!("in the destination: {error}")),
         _ => Failure::Fault(error),
     }

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
 
-use rustix::fs::{AtFlags, Mode, OFlags, fstatfs, openat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, fstatfs, openat, unlinkat};
 use rustix::io::Errno;
 
 use crate::sys::Lease;
@@ -89,9 +89,9 @@ impl Prober {
         if self.is_trusting {
             return Ok(Some(How::Scan));
         }
-        let stat = file.metadata()?;
+        let stat = fstat(file)?;
         let open = self.open.get_or_init(open_to_write);
-        Ok((!open.contains(&(stat.dev(), stat.ino()))).then_some(How::Scan))
+        Ok((!open.contains(&(stat.st_dev, stat.st_ino))).then_some(How::Scan))
     }
 }
 

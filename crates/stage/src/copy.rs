@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{
     Advice, FallocateFlags, Mode, OFlags, SeekFrom, Stat, fadvise, fallocate, fcntl_getfl, fcntl_setfl,
-    openat, seek,
+    fstat, openat, seek,
 };
 use rustix::io::Errno;
 
@@ -315,12 +315,12 @@ impl ReadBack {
 
     /// Reads what is left of a file of `size` bytes, and returns the checksum of the whole.
     fn finish(mut self, size: u64, pace: &Pace) -> Result<Checksum, CopyError> {
-        let stat = self.file.metadata().map_err(CopyError::Destination)?;
-        if stat.len() != size {
-            let what = format!("it has {} bytes instead of {size}", stat.len());
+        let stat = fstat(&self.file).map_err(|error| CopyError::Destination(error.into()))?;
+        if u64::try_from(stat.st_size) != Ok(size) {
+            let what = format!("it has {} bytes instead of {size}", stat.st_size);
             return Err(CopyError::Destination(io::Error::other(what)));
         }
-        self.read_to(size, stat.blocks().saturating_mul(512) < size, pace)?;
+        self.read_to(size, is_sparse(&stat), pace)?;
         Ok(self.summing.finish())
     }
 

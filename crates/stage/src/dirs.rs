@@ -13,6 +13,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, openat, statat};
 pub(crate) struct Dirs {
     top: Arc<OwnedFd>,
     path: PathBuf,
+    is_virtual: bool,
     open: Mutex<HashMap<Vec<u8>, Arc<OwnedFd>>>,
 }
 
@@ -26,7 +27,8 @@ impl Dirs {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = openat(CWD, path, flags, Mode::empty())?;
-        Ok(Self { top: Arc::new(top), path: path.to_owned(), open: Mutex::default() })
+        let is_virtual = iotide_private::is_virtual(&top);
+        Ok(Self { top: Arc::new(top), path: path.to_owned(), is_virtual, open: Mutex::default() })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -35,6 +37,13 @@ impl Dirs {
 
     pub(crate) fn top(&self) -> &OwnedFd {
         &self.top
+    }
+
+    /// Whether it is of no file system that the kernel knows: a preloaded library serves it, GekkoFS's for example.
+    ///
+    /// There, descriptors of other processes cannot be seen, and no name can be put in the place of another.
+    pub(crate) fn is_virtual(&self) -> bool {
+        self.is_virtual
     }
 
     /// The directory `path` (bytes between slashes, empty for the top).

@@ -49,6 +49,15 @@ pub enum StageError {
         /// The mount point.
         path: PathBuf,
     },
+    /// A buffer that a preloaded library serves, asked for what nobody knows there.
+    #[error(
+        "{path} is not a mounted file system but served by a preloaded library (GekkoFS), where nobody can tell which files are open: \
+         it is staged with --flag, and without --purge"
+    )]
+    Virtual {
+        /// The buffer.
+        path: PathBuf,
+    },
     /// The journal is of other directories.
     #[error(
         "{path} was staged to {former} before; finish that, or remove {path}/.iotide-stage once all is safe"

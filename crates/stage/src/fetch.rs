@@ -240,7 +240,9 @@ impl Fetch {
     fn is_there(&self, task: &Task) -> bool {
         let Ok(stat) = self.dst.stat(&task.path) else { return false };
         let now = Numbers::of(&stat);
+        // Where copies have no times, nothing tells of a source that changed since: it is brought again.
         self.journal.known.safe.get(&task.path).is_some_and(|safe| safe.numbers == now)
+            && !now.are_timeless()
             && (now.size, now.mtime_ns) == (task.numbers.size, task.numbers.mtime_ns)
     }
 

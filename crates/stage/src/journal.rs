@@ -12,6 +12,8 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
+use iotide_private::is_virtual;
+
 use crate::checksum::Checksum;
 use crate::closed::How;
 use crate::dirs::{MAX_PATH, is_plain};
@@ -414,7 +416,7 @@ impl Journal {
     }
 
     fn bytes(file: &mut File) -> io::Result<Vec<u8>> {
-        if file.metadata()?.len() > MAX_JOURNAL {
+        if len(file)? > MAX_JOURNAL {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the journal is too long to be one"));
         }
         let mut bytes = Vec::new();
@@ -435,7 +437,7 @@ impl Journal {
     /// Writes what was noted.
     pub(crate) fn write(&mut self) -> io::Result<()> {
         if !self.pending.is_empty() {
-            let at = self.file.metadata()?.len();
+            let at = len(&self.file)?;
             if let Err(error) = self.file.write_all(&self.pending) {
                 // What was half written must not come before what is written later.
                 self.file.set_len(at)?;
@@ -457,8 +459,9 @@ impl Journal {
     /// A kill leaves either of them whole. The new one is locked before it has the name.
     pub(crate) fn compact(&mut self, folder: &OwnedFd, is_needed: impl Fn(&[u8]) -> bool) -> io::Result<()> {
         self.write()?;
-        let n_bytes = self.file.metadata()?.len();
-        if n_bytes <= LEAST_COMPACTED || n_bytes <= 2 * self.known.n_bytes() {
+        let n_bytes = len(&self.file)?;
+        // No name can be put in the place of another in a virtual tree: there it only grows.
+        if is_virtual(folder) || n_bytes <= LEAST_COMPACTED || n_bytes <= 2 * self.known.n_bytes() {
             return Ok(());
         }
         let known = &mut self.known;
@@ -485,6 +488,11 @@ impl Journal {
         self.file = file;
         Ok(rustix::fs::fsync(folder)?)
     }
+}
+
+/// Bytes of an open file. (What `std` asks by, virtual files do not answer.)
+fn len(file: &File) -> io::Result<u64> {
+    Ok(u64::try_from(fstat(file)?.st_size).unwrap_or(0))
 }
 
 /// Whether an open journal is the one that has the name.

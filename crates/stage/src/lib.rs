@@ -46,6 +46,7 @@ mod purge;
 mod receipts;
 mod run;
 mod sys;
+mod timeless;
 mod verify;
 mod wait;
 mod walk;

@@ -10,6 +10,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use iotide_private::is_virtual;
+
 use crate::numbers::Attributes;
 
 /// What an attribute and the list of their names may take; the kernel allows no more.
@@ -17,6 +19,9 @@ const MAX_XATTR: usize = 64 << 10;
 
 /// Makes `dst` as `src` is. Returns what could not be kept, of which the file system or a missing right is the cause.
 pub(crate) fn copy(src: impl AsFd, dst: impl AsFd, attributes: &Attributes) -> io::Result<Option<String>> {
+    if is_virtual(dst.as_fd()) {
+        return apply(dst, attributes);
+    }
     let mut lost = copy_xattrs(src, dst.as_fd())?;
     if let Some(what) = apply(dst, attributes)? {
         lost.get_or_insert(what);
@@ -27,6 +32,10 @@ pub(crate) fn copy(src: impl AsFd, dst: impl AsFd, attributes: &Attributes) -> i
 /// Sets owner, mode and times, in this order: a change of owner takes set-user-id away.
 pub(crate) fn apply(dst: impl AsFd, attributes: &Attributes) -> io::Result<Option<String>> {
     let now = fstat(dst.as_fd())?;
+    // Nothing of it can be set in a virtual tree.
+    if now.st_dev == 0 {
+        return Ok(Some("owner, mode and times".to_owned()));
+    }
     let mut lost = None;
     let mut mode = attributes.mode;
     if (now.st_uid, now.st_gid) != (attributes.uid, attributes.gid) {
@@ -47,7 +56,10 @@ pub(crate) fn apply(dst: impl AsFd, attributes: &Attributes) -> io::Result<Optio
         }
     }
     fchmod(dst.as_fd(), Mode::from_raw_mode(mode))?;
-    futimens(dst, &times(attributes))?;
+    // A file that has no time keeps the one it was copied at.
+    if (attributes.mtime_ns, attributes.atime_ns) != (0, 0) {
+        futimens(dst, &times(attributes))?;
+    }
     Ok(lost)
 }
 
@@ -108,4 +120,25 @@ fn copy_xattrs(src: impl AsFd, dst: impl AsFd) -> io::Result<Option<String>> {
 /// Whether a file system has more room than any attribute needs.
 fn has_room(file: impl AsFd) -> bool {
     fstatvfs(file).is_ok_and(|about| about.f_bavail.saturating_mul(about.f_frsize) > 1 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iotide_testkit::FreshDir;
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn a_copy_of_a_file_without_times_has_that_of_the_copy() {
+        let dir = FreshDir::new("stage-times");
+        let file = std::fs::File::create_new(dir.join("file")).unwrap();
+        let stat = fstat(&file).unwrap();
+        let of = |mtime_ns| Attributes { mtime_ns, atime_ns: mtime_ns, ..Attributes::of(&stat) };
+        let modified = || file.metadata().unwrap().modified().unwrap();
+        let made = modified();
+        assert_eq!(apply(&file, &of(0)).unwrap(), None);
+        assert_eq!(modified(), made);
+        assert_eq!(apply(&file, &of(5_000_000_000)).unwrap(), None);
+        assert_eq!(modified(), SystemTime::UNIX_EPOCH + Duration::from_secs(5));
+    }
 }

@@ -18,7 +18,8 @@ pub struct Numbers {
 impl Numbers {
     pub(crate) fn of(stat: &Stat) -> Self {
         Self {
-            ino: stat.st_ino,
+            // In a virtual tree it is made of the name that a file was opened by.
+            ino: if stat.st_dev == 0 { 0 } else { stat.st_ino },
             size: u64::try_from(stat.st_size).unwrap_or(0),
             mtime_ns: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
             ctime_ns: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
@@ -39,6 +40,13 @@ pub struct Attributes {
     pub mtime_ns: i64,
     /// Time of the last read, likewise.
     pub atime_ns: i64,
+}
+
+impl Numbers {
+    /// Whether no time says that the contents changed: GekkoFS keeps none, unless it was built so.
+    pub(crate) fn are_timeless(&self) -> bool {
+        self.mtime_ns == 0 && self.ctime_ns == 0
+    }
 }
 
 impl Attributes {

@@ -203,6 +203,8 @@ enum Trial {
 /// A batch: so many files, so many bytes.
 const BATCH_FILES: usize = 1024;
 const BATCH_BYTES: u64 = 256 << 20;
+/// A virtual tree is walked so often.
+const VIRTUAL_WALK: Duration = Duration::from_secs(2);
 /// The file that says which files are staged, beside the journal.
 pub(crate) const PATTERNS: &str = "patterns";
 /// Below this, a second change might leave the time of change as it was: clocks of file systems tick every 4 ms or so.
@@ -216,6 +218,9 @@ impl Stager {
             return Err(StageError::Nested { src: src_path, dst: dst_path });
         }
         let src = Dirs::open(&src_path).map_err(StageError::io("cannot open", &src_path))?;
+        if src.is_virtual() && (settings.flag.is_none() || settings.purge != Purge::Never) {
+            return Err(StageError::Virtual { path: src_path });
+        }
         let dst = Dirs::open(&dst_path).map_err(StageError::io("cannot open", &dst_path))?;
         let own = own_folder(&src, Mode::RWXU).map_err(StageError::io("cannot use", src_path.join(OWN)))?;
         let journal_path = src_path.join(OWN).join(Journal::NAME);
@@ -256,11 +261,11 @@ impl Stager {
 
     /// Writes down which files are staged, for those who wait for a directory.
     fn note_patterns(&self) -> io::Result<()> {
-        let new = format!("{PATTERNS}.new");
+        let new = if self.src.is_virtual() { PATTERNS.to_owned() } else { format!("{PATTERNS}.new") };
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = fs::File::from(openat(&self.own, &*new, flags, Mode::RUSR | Mode::WUSR)?);
         file.write_all(&self.settings.filter.to_bytes())?;
-        Ok(renameat(&self.own, &*new, &self.own, PATTERNS)?)
+        if new == PATTERNS { Ok(()) } else { Ok(renameat(&self.own, &*new, &self.own, PATTERNS)?) }
     }
 
     /// How things stand.
@@ -271,6 +276,11 @@ impl Stager {
     /// Whether the file system tells of writers by leases; otherwise nothing is removed.
     pub fn has_leases(&self) -> bool {
         self.prober.has_leases()
+    }
+
+    /// Whether a preloaded library serves the buffer: the kernel knows nothing of it.
+    pub fn is_virtual(&self) -> bool {
+        self.src.is_virtual()
     }
 
     #[cfg(test)]
@@ -336,6 +346,10 @@ impl Stager {
             let _ = self.journal.compact(&self.own, |path| present.contains(path));
         }
         self.sort(&mut survey.due);
+        if self.src.is_virtual() {
+            // Nobody reports changes there.
+            survey.next_due = Some(survey.next_due.map_or(VIRTUAL_WALK, |due| due.min(VIRTUAL_WALK)));
+        }
         survey
     }
 
@@ -422,10 +436,12 @@ impl Stager {
     fn due_in(&mut self, path: &[u8], numbers: &Numbers, now_ns: i64) -> Option<Duration> {
         let quiet = self.settings.quiet.max(LEAST_QUIET);
         let age_ns = now_ns.saturating_sub(numbers.ctime_ns);
-        if let Ok(age_ns) = u64::try_from(age_ns) {
+        if let Ok(age_ns) = u64::try_from(age_ns)
+            && !numbers.are_timeless()
+        {
             return quiet.checked_sub(Duration::from_nanos(age_ns)).filter(|left| !left.is_zero());
         }
-        // Changed in the future: somebody set the clock. Then what we see ourselves counts.
+        // Changed in the future (somebody set the clock), or at a time that nobody notes. Then what we see ourselves counts.
         let since = match self.seen.get(path) {
             Some((seen, since)) if seen == numbers => *since,
             _ => {
@@ -736,7 +752,12 @@ impl Flags {
 
 /// Where a path leads, whatever links are on the way.
 pub(crate) fn real(path: &Path) -> Result<PathBuf, StageError> {
-    fs::canonicalize(path).map_err(StageError::io("cannot open", path))
+    match fs::canonicalize(path) {
+        // In a virtual tree nobody says what is a link and what is not.
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => std::path::absolute(path),
+        found => found,
+    }
+    .map_err(StageError::io("cannot open", path))
 }
 
 /// Whether one directory is the other or lies in it.

@@ -145,11 +145,13 @@ pub enum LossKind {
     TooManyRequests = 6,
     /// Calls of threads for which no buffer could be had.
     NoMemory = 7,
+    /// Calls that moved bytes through descriptors that neither the kernel nor the tracer knows.
+    UnknownDescriptor = 8,
 }
 
 impl LossKind {
     /// How many kinds there are.
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = 8;
 
     /// All kinds, in the order of their codes.
     pub const ALL: [LossKind; Self::COUNT] = [
@@ -160,6 +162,7 @@ impl LossKind {
         Self::TooManyFiles,
         Self::TooManyRequests,
         Self::NoMemory,
+        Self::UnknownDescriptor,
     ];
 
     /// The kind as a phrase that follows a number of calls.
@@ -172,6 +175,9 @@ impl LossKind {
             Self::TooManyFiles => "files without a name because the table of names was full",
             Self::TooManyRequests => "non-blocking requests not followed because too many were under way",
             Self::NoMemory => "calls of threads for which no buffer could be had",
+            Self::UnknownDescriptor => {
+                "calls on file descriptors of an intercepting library that were opened unseen"
+            }
         }
     }
 }

@@ -91,7 +91,9 @@ fn update() -> Result<Vec<Line>, String> {
         let now_ns = (round + 1) * 1_000_000_000;
         (0..N_CHANGING)
             .for_each(|index| counters.add(metric(index), Cell { calls: 3, bytes: 123_456, ns: 7_890 }));
-        opened.iter().for_each(|opened| child.put_own(now_ns, opened, &counters, 1, false, None));
+        for opened in &opened {
+            child.put_own(now_ns, opened, &counters, 1, false, None);
+        }
         let mut bytes = Vec::new();
         up.fill(now_ns, &child, usize::MAX, &mut bytes).map_err(|error| error.to_string())?;
         n_bytes = bytes.len();

@@ -495,7 +495,7 @@ def tmio(t):
 def direct(t): return b"\x83" + text("b") + array([number(2e6)]) + text("ts") + array([number(t)]) + text("te") + array([number(t + 1.0)])
 def gekko(t):
     us = lambda s: b"\xce" + struct.pack(">I", int(s * 1e6))
-    return us(t) + text("node1") + b"\x07" + text("w") + array([us(t)]) + array([us(t + 1.0)]) + array([number(3e6)]) + b"\x01" + number(3e6)
+    return us(t) + text("node1") + b"\xd1\x63\xd8" + text("w") + array([us(t)]) + array([us(t + 1.0)]) + array([number(3e6)]) + b"\x01" + number(3e6)
 context = zmq.Context()
 socket = context.socket(zmq.PUSH)
 socket.connect(sys.argv[1])

@@ -139,3 +139,15 @@ fn ftio_examples_hold_what_ftio_finds_in_them() {
         assert!(near(volume, expected.bytes_written), "{path}: a volume of {volume} bytes");
     }
 }
+
+/// Six flushes of a client of GekkoFS 0.9.3, of four writes of a MiB each, every one as it was sent.
+#[test]
+fn metrics_of_a_real_client_are_recognised_and_add_up() {
+    let Some(path) = iotide_testkit::shared_data("gekkofs/client-metrics-0.9.3.msgpack") else { return };
+    let reader = open(&path).unwrap();
+    assert_eq!(reader.format(), Format::GekkofsMsgpack);
+    let mut found = ReadWrite::default();
+    reader.read(&mut found).unwrap();
+    assert_eq!(found.losses, []);
+    assert_eq!((found.tally.n_events, found.tally.bytes_written), (24, 24.0 * 1_048_576.0));
+}

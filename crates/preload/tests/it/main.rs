@@ -13,3 +13,4 @@ mod names; // each call's function and its place in the file
 mod page; // counters that others read meanwhile
 mod stream; // what a listener gets
 mod support;
+mod virtual_files;

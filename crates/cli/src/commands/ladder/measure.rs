@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -57,9 +57,33 @@ impl Buffer {
     }
 }
 
+/// A name to be removed in the end.
+struct Named(PathBuf);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Makes a file of no name, or where there are none such, one that is removed in the end.
+fn scratch(directory: &Path) -> io::Result<(File, Option<Named>)> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    match iotide_private::nameless_in(directory) {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            let nth = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path = directory.join(format!(".iotide-ladder-{}-{nth}", std::process::id()));
+            let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+            Ok((file, Some(Named(path))))
+        }
+        made => Ok((made?, None)),
+    }
+}
+
 /// One of those that keep a request in flight.
 struct Worker {
     file: File,
+    _named: Option<Named>,
     buffer: Buffer,
     n_requests: u64,
     is_direct: bool,
@@ -70,13 +94,15 @@ impl Worker {
         let n_requests = (room / size).clamp(1, REQUESTS_A_FILE);
         // Blocks are there before the clock runs; where a file system cannot go past its cache, it is synced.
         if let Ok(file) = iotide_private::nameless_direct_in(directory) {
-            let mut worker = Self { file, buffer: Buffer::new(size as usize), n_requests, is_direct: true };
+            let buffer = Buffer::new(size as usize);
+            let mut worker = Self { file, _named: None, buffer, n_requests, is_direct: true };
             if worker.fill().and_then(|()| worker.file.sync_data()).is_ok() {
                 return Ok(worker);
             }
         }
-        let file = iotide_private::nameless_in(directory)?;
-        let mut worker = Self { file, buffer: Buffer::new(size as usize), n_requests, is_direct: false };
+        let (file, named) = scratch(directory)?;
+        let buffer = Buffer::new(size as usize);
+        let mut worker = Self { file, _named: named, buffer, n_requests, is_direct: false };
         worker.fill()?;
         worker.file.sync_data()?;
         Ok(worker)
@@ -100,8 +126,11 @@ impl Worker {
             Ok(())
         } else {
             if !self.is_direct {
-                // What is in the cache is not read.
-                rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed)?;
+                // What is in the cache is not read. A virtual file is in none.
+                match rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed) {
+                    Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
             self.file.read_exact_at(self.buffer.get(), at)
         }

@@ -152,7 +152,9 @@ pub(super) fn run(ui: &mut Ui, args: &OutArgs) -> anyhow::Result<ExitStatus> {
     }
     let mut stager = Stager::open(&args.src, &args.dst, args.settings())?;
     let mut notes = Vec::new();
-    if !stager.has_leases() {
+    if stager.is_virtual() {
+        notes.push("a preloaded library serves the buffer: a file is complete when its flag is there, and nothing is removed");
+    } else if !stager.has_leases() {
         notes.push(
             "the buffer's file system has no leases: open files are found in /proc, and only files with a flag are removed",
         );

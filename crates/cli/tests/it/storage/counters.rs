@@ -78,7 +78,7 @@ fn what_bricks_of_gluster_count_is_what_clients_wrote() {
         own.join(" ")
     );
     let collector = Collector::start(&script, &dumps);
-    let mut ask = |when: u64| {
+    let ask = |when: u64| {
         let said = gluster.tell(&["volume", "profile", "rep", "info", "cumulative", "--xml"]);
         let before = std::fs::read_to_string(&profile).unwrap();
         std::fs::write(&profile, format!("{before}# {when}\n{said}")).unwrap();
