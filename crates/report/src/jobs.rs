@@ -414,8 +414,7 @@ impl JobList {
                 rate(job.write_bps),
                 if total > 0.0 { text::percent(load(job) / total) } else { "–".to_owned() },
                 job.period_s.map_or("–".to_owned(), text::seconds),
-                job.next_phase_unix_s
-                    .map_or("–".to_owned(), |next| text::seconds((next - now_unix_s).max(0.0))),
+                job.next_phase_in(now_unix_s),
             ]
         });
         out.push_str(&table(&head, &rows.collect::<Vec<_>>()));
@@ -424,6 +423,21 @@ impl JobList {
 }
 
 impl JobEntry {
+    /// The time to the next phase, for a table. A phase that should have begun is on its way if it is late by less than a part of the period;
+    /// after that, it is the one a period later.
+    fn next_phase_in(&self, now_unix_s: f64) -> String {
+        let (Some(next_s), Some(period_s)) = (self.next_phase_unix_s, self.period_s) else {
+            return "–".to_owned();
+        };
+        let late_s = now_unix_s - next_s;
+        let is_due = late_s > -0.5 && late_s < (0.1 * period_s).max(0.5);
+        match is_due {
+            true => "due".to_owned(),
+            false if late_s <= 0.0 || period_s <= 0.0 => text::seconds(-late_s),
+            false => text::seconds(period_s - late_s % period_s),
+        }
+    }
+
     fn run_time(&self) -> Option<f64> {
         Some(self.end_unix_s? - self.start_unix_s)
     }

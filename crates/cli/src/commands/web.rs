@@ -48,5 +48,6 @@ pub(crate) fn run(ui: &mut Ui, args: &WebArgs) -> anyhow::Result<ExitStatus> {
         }
     };
     ui.out(&format!("{address}{}\n", link.path))?;
+    ui.status("the link works once, within a minute; the login then lasts for 12 hours");
     Ok(ExitStatus::Done)
 }

@@ -130,6 +130,17 @@ fn a_list_and_who_loads_the_machine() {
 }
 
 #[test]
+fn a_phase_that_was_due_is_followed_by_the_next_one() {
+    let mut job = document().entry;
+    (job.period_s, job.next_phase_unix_s) = (Some(20.0), Some(1_700_000_033.0));
+    let at = |now_s: f64| job.next_phase_in(1_700_000_000.0 + now_s);
+    assert_eq!([at(30.0), at(32.8), at(33.0), at(34.9)], ["3 s", "due", "due", "due"]);
+    assert_eq!([at(36.0), at(93.0 + 5.0)], ["17 s", "15 s"]);
+    job.period_s = None;
+    assert_eq!(job.next_phase_in(1_700_000_030.0), "–");
+}
+
+#[test]
 fn an_application_is_called_what_its_user_calls_it() {
     let called = |app: &str, program: &str| called(&app.into(), &program.into()).as_said().to_owned();
     assert_eq!(called("climate", "sh"), "climate");

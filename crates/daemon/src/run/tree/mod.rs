@@ -388,6 +388,8 @@ async fn climb(
             Ok(Ok((stream, up))) => {
                 wait = RETRY;
                 tree.note_again();
+                let parent = tree.hub().path().first().map(|parent| parent.node.clone()).unwrap_or_default();
+                tree.note(format!("connected to the daemon above, {parent} at {}", all[which]));
                 let until = (which > 0).then(|| Instant::now() + HOME);
                 attend_parent(stream, up, &tree, &samples, until).await
             }
