@@ -50,7 +50,7 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
     if flow.is_continue() {
         let _ = decoder.end_of_dump(Place::Line(number), sink);
     }
-    if decoder.time.is_none() {
+    if !decoder.is_dated {
         let fault = "no line '# SECONDS NAME' says when this was counted, and by whom: let `date +'# %s.%N osd.0'` write one before each";
         return Err(Fault::at(Place::Whole, fault));
     }
@@ -63,7 +63,11 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
 #[derive(Default)]
 struct Decoder {
     time: Option<Timestamp>,
+    /// Whether any dump had a time.
+    is_dated: bool,
     daemon: Vec<u8>,
+    /// Objects that have begun and not ended.
+    depth: i64,
     /// In the order of [`NAMES`].
     values: [Option<u64>; 4],
     counters: Counters,
@@ -73,13 +77,13 @@ struct Decoder {
 impl Decoder {
     fn line(&mut self, line: &[u8], place: Place, sink: &mut dyn EventSink) -> ControlFlow<()> {
         if line.starts_with(b"#") {
-            let Some((time, daemon)) = mark(line) else {
-                self.losses.note("mark", place, || "not a time in seconds behind #".into());
-                return ControlFlow::Continue(());
-            };
             self.end_of_dump(place, sink)?;
-            self.time = Some(time);
-            self.daemon = daemon.to_vec();
+            let mark = mark(line);
+            if mark.is_none() {
+                self.losses.note("mark", place, || "not a time in seconds behind #".into());
+            }
+            self.time = mark.map(|(time, _)| time);
+            self.daemon = mark.map(|(_, daemon)| daemon.to_vec()).unwrap_or_default();
             return ControlFlow::Continue(());
         }
         for field in line.split(|byte| matches!(byte, b',' | b'{' | b'}')) {
@@ -90,18 +94,23 @@ impl Decoder {
                 None => self.losses.note("counter", place, || "a counter that is not a whole number".into()),
             }
         }
-        ControlFlow::Continue(())
+        let n_of = |wanted: u8| line.iter().filter(|byte| **byte == wanted).count() as i64;
+        self.depth += n_of(b'{') - n_of(b'}');
+        // Whoever follows the log need not wait for the next dump.
+        if self.depth <= 0 { self.end_of_dump(place, sink) } else { ControlFlow::Continue(()) }
     }
 
     fn end_of_dump(&mut self, place: Place, sink: &mut dyn EventSink) -> ControlFlow<()> {
+        self.depth = 0;
         let [read, written, reads, writes] = std::mem::take(&mut self.values);
         if read.is_none() && written.is_none() {
             return ControlFlow::Continue(());
         }
         let Some(time) = self.time else {
-            self.losses.note("time", place, || "counted before the first line with a time".into());
+            self.losses.note("time", place, || "counted behind no line with a time".into());
             return ControlFlow::Continue(());
         };
+        self.is_dated = true;
         for (op, bytes, calls) in [(Op::Read, read, reads), (Op::Write, written, writes)] {
             let Some(bytes) = bytes else { continue };
             let total = Total { bytes, calls };
@@ -161,7 +170,7 @@ mod tests {
              r-1 read 2..3 0B bin
              r-1 read 3..4 0B bin
              r-1 write 3..4 1B bin
-             loss of 1: line 7: the counter went from 9 to 1; nobody knows what was moved in between",
+             loss of 1: line 6: the counter went from 9 to 1; nobody knows what was moved in between",
         );
     }
 

@@ -59,7 +59,7 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
     if flow.is_continue() {
         let _ = decoder.end_of_brick(Place::Line(number), sink);
     }
-    if decoder.n_undated > 0 && decoder.time.is_none() {
+    if decoder.n_undated > 0 && !decoder.is_dated {
         let fault = "no line '# SECONDS' says when this was counted: let `stat -c '# %.Y' FILE` or `date +'# %s.%N'` write one before each";
         return Err(Fault::at(Place::Whole, fault));
     }
@@ -73,7 +73,8 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
 struct Decoder {
     /// When what follows was counted.
     time: Option<Timestamp>,
-    /// Samples before the first time.
+    /// Whether any sample had a time, and how many had none.
+    is_dated: bool,
     n_undated: u64,
     brick: Option<Brick>,
     /// Whether counters are of bricks; those of clients are the same bytes again.
@@ -132,13 +133,13 @@ impl Volume {
 impl Decoder {
     fn line(&mut self, line: &[u8], place: Place, sink: &mut dyn EventSink) -> ControlFlow<()> {
         match line {
-            [b'#', ..] => match mark(line) {
-                Some((time, _)) => {
-                    self.end_of_brick(place, sink)?;
-                    self.time = Some(time);
+            [b'#', ..] => {
+                self.end_of_brick(place, sink)?;
+                self.time = mark(line).map(|(time, _)| time);
+                if self.time.is_none() {
+                    self.losses.note("mark", place, || "not a time in seconds behind #".into());
                 }
-                None => self.losses.note("mark", place, || "not a time in seconds behind #".into()),
-            },
+            }
             [b'"', ..] => self.dumped(line, place, sink)?,
             [b'<', ..] => self.profiled(line, place, sink)?,
             _ => {}
@@ -162,7 +163,11 @@ impl Decoder {
             self.brick = Some(Brick { name: name.to_vec(), ..Brick::default() });
         }
         self.counted(counter, value, place);
-        ControlFlow::Continue(())
+        match counter {
+            // The last of a dump: whoever follows the log need not wait for the next one.
+            Counter::Bytes(Op::Write) => self.end_of_brick(place, sink),
+            _ => ControlFlow::Continue(()),
+        }
     }
 
     /// A line of XML: tools write each of these elements on a line of its own.
@@ -182,7 +187,10 @@ impl Decoder {
                 self.brick = Some(Brick { name: value.to_vec(), ..Brick::default() });
             }
             b"cumulativeStats" => self.is_cumulative = true,
-            b"/cumulativeStats" => self.is_cumulative = false,
+            b"/cumulativeStats" => {
+                self.is_cumulative = false;
+                self.end_of_brick(place, sink)?;
+            }
             b"name" => self.operation = operation(value),
             b"hits" if self.is_cumulative => {
                 if let Some(op) = self.operation.take() {
@@ -227,9 +235,10 @@ impl Decoder {
         };
         let Some(time) = self.time else {
             self.n_undated += 1;
-            self.losses.note("time", place, || "counted before the first line with a time".into());
+            self.losses.note("time", place, || "counted behind no line with a time".into());
             return ControlFlow::Continue(());
         };
+        self.is_dated = true;
         let known = self.bricks.get(&brick.name);
         for (at, op) in [Op::Read, Op::Write].into_iter().enumerate() {
             let Some(bytes) = brick.bytes[at] else { continue };
@@ -373,7 +382,8 @@ mod tests {
                 &dump("1", "5"),
                 &dump("2", "9"),
                 &dump("1", "9"),
-                "# noon\n\"gluster.vol.aggr.bytes_written\": 9\n",
+                &dump("noon", "9"),
+                "\"gluster.vol.aggr.bytes_written\": 9\n",
                 &dump("3", "x"),
                 &dump("4", "2"),
                 &dump("5", "6"),
@@ -381,10 +391,11 @@ mod tests {
             .concat(),
             "r-1 write 1..2 4B \"_d\" bin
              r-1 write 4..5 4B \"_d\" bin
-             loss of 1: line 9: time 1 is not after 2, on the same target
+             loss of 1: line 8: time 1 is not after 2, on the same target
              loss of 1: line 9: not a time in seconds behind #
-             loss of 1: line 10: counters of bricks and of clients are the same bytes: those that came first are taken
-             loss of 1: line 12: a counter that is not a whole number
+             loss of 1: line 10: counted behind no line with a time
+             loss of 1: line 11: counters of bricks and of clients are the same bytes: those that came first are taken
+             loss of 1: line 13: a counter that is not a whole number
              loss of 1: line 15: the counter went from 9 to 2; nobody knows what was moved in between",
         );
     }
