@@ -3,6 +3,7 @@
 //! GekkoFS is no mount: a preloaded library serves its directory. The job, `record`, `ladder` and `stage` run with that library; `detect` and
 //! `stage verify` run without it.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -21,9 +22,9 @@ const HELP: &str = "usage: cargo xtask gekkofs PREFIX [--iotide FILE]
 ";
 
 /// The job: so many checkpoints of so many bytes, one each period.
-const CHECKPOINTS: u64 = 12;
-const BYTES: usize = 8 << 20;
-const PERIOD: Duration = Duration::from_secs(2);
+const CHECKPOINTS: u64 = 10;
+const BYTES: usize = 2 << 20;
+const PERIOD: Duration = Duration::from_secs(3);
 /// What the job is called when this program is it.
 const JOB: &str = "--job";
 /// No client may take longer: one that crashes may hang.
@@ -115,7 +116,8 @@ impl Gekko {
         let mut command = Command::new("timeout");
         let name = |name: &str, path: &Path| format!("{name}={}", path.display());
         command
-            .args(["-k", "1", &PATIENCE_S.to_string(), "env"])
+            // In the foreground: a signal to it reaches the program once, and not a second time by its group.
+            .args(["--foreground", "-k", "1", &PATIENCE_S.to_string(), "env"])
             .arg(name("LD_PRELOAD", &self.library))
             .arg(name("LD_LIBRARY_PATH", self.library.parent().unwrap_or(&self.library)))
             .arg(name("LIBGKFS_HOSTS_FILE", &self.bed.folder.join("hosts")))
@@ -231,6 +233,19 @@ fn last_words(output: &Output) -> String {
 
 fn json(output: &Output) -> Result<Value, String> {
     serde_json::from_slice(&output.stdout).map_err(|error| format!("no JSON: {error}"))
+}
+
+/// Bytes that were written, as a trace has it.
+fn bytes_written(gekko: &Gekko, trace: &Path) -> Result<f64, String> {
+    let mut command = Command::new(&gekko.iotide);
+    command.args(["info", "--format", "json"]).arg(trace);
+    let info = json(&done(command)?)?;
+    let run = &info["runs"][0];
+    let n_losses = run["losses"].as_array().map_or(0, Vec::len);
+    if n_losses > 0 {
+        return Err(format!("losses: {}", run["losses"]));
+    }
+    run["source"]["bytes_written"].as_f64().ok_or_else(|| "no bytes were written".to_owned())
 }
 
 /// A detector that hears the clients' metrics by ZeroMQ, and answers on a socket.
@@ -377,15 +392,12 @@ fn the_tracer_sees_all(gekko: &Gekko) -> Result<String, String> {
     let trace = gekko.bed.folder.join("trace");
     let job = gekko.job("traced", 3, 5)?;
     // What follows `env` and its settings.
-    let is_setting = |arg: &&std::ffi::OsStr| arg.to_string_lossy().contains("=");
-    let program = job.get_args().skip(4).skip_while(is_setting);
+    let is_setting = |arg: &&OsStr| arg.to_string_lossy().contains('=');
+    let program = job.get_args().skip_while(|arg| *arg != "env").skip(1).skip_while(is_setting);
     let mut command = gekko.client(&gekko.iotide);
     command.args(["record", "-o"]).arg(&trace).arg("--").args(program);
     let said = done(command)?;
-    let mut command = Command::new(&gekko.iotide);
-    command.args(["info", "--format", "json"]).arg(&trace);
-    let info = json(&done(command)?)?;
-    let written = info["source"]["bytes_written"].as_f64().unwrap_or(0.0);
+    let written = bytes_written(gekko, &trace)?;
     let expected = (3 * BYTES) as f64;
     let said =
         String::from_utf8_lossy(&said.stderr).lines().find(|line| line.contains(" % of ")).map(str::to_owned);
@@ -401,9 +413,7 @@ fn the_ladder_measures_gekkofs(gekko: &Gekko) -> Result<String, String> {
     let ladder = json(&done(Gekko::metrics(command, &format!("{}/", metrics.display())))?)?;
     let cells = ladder["cells"].as_array().cloned().unwrap_or_default();
     let n: f64 = cells.iter().filter_map(|cell| cell["completions"].as_f64()).sum();
-    let mut command = Command::new(&gekko.iotide);
-    command.args(["info", "--format", "json"]).arg(&metrics);
-    let written = json(&done(command)?)?["source"]["bytes_written"].as_f64().unwrap_or(0.0);
+    let written = bytes_written(gekko, &metrics)?;
     let about = format!("{n} requests of 64 KiB measured, {written} bytes written to GekkoFS by its metrics");
     if n > 0.0 && written >= n * 65536.0 { Ok(about) } else { Err(about) }
 }

@@ -11,12 +11,14 @@ use crate::commands::{Command, expand_name};
 use crate::ui::{ReaderGone, Ui};
 
 mod commands;
+mod handlers;
 mod terminal;
 mod ui;
 
 fn main() -> ExitCode {
     // The first question of `std` about a file that fails is followed by one about no file at all, at which GekkoFS's library crashes.
     let _ = std::fs::metadata("/");
+    handlers::take_signals_back();
     let mut ui = Ui::new();
     let args = match expand_name(std::env::args_os().collect()) {
         Ok(args) => args,
