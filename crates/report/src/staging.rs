@@ -15,7 +15,7 @@ pub struct Staging {
     pub source: Untrusted,
     /// To there.
     pub destination: Untrusted,
-    /// `flush`, `stuck`, `idle`, `drain`, `hold` or `run`; `done` when it has ended.
+    /// `scan` before the first look, `flush`, `stuck`, `idle`, `drain`, `hold` or `run`; `done` when it has ended, `killed` if somebody killed it.
     pub state: String,
     /// Why it is in that state.
     #[serde(default)]

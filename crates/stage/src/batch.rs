@@ -7,7 +7,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -22,10 +23,12 @@ use crate::closed::{How, Prober};
 use crate::copy::{Clones, CopyError, ReadBack, Target, contents, is_sparse, read_back};
 use crate::dirs::{Dirs, name, parent};
 use crate::durable::{SYNCING, Whole};
+use crate::journal::Known;
 use crate::metadata;
-use crate::numbers::{Attributes, Numbers, kind};
+use crate::numbers::{Attributes, Numbers, is_copy_of, kind};
 use crate::pace::Pace;
 use crate::parallel;
+use crate::sys::write_back;
 
 /// A file to be copied.
 #[derive(Clone, Debug)]
@@ -79,10 +82,20 @@ pub(crate) struct Course<'a> {
     /// Names of what is not yet whole begin so.
     pub(crate) id: u64,
     pub(crate) n_temps: &'a AtomicU64,
+    /// Set when something under a name of ours could not be removed.
+    pub(crate) has_leftovers: &'a Arc<AtomicBool>,
     pub(crate) clones: &'a Clones,
     pub(crate) whole: &'a Whole,
+    /// The file system of the source, if what is copied is to be durable there as well.
+    pub(crate) synced_source: Option<&'a Whole>,
+    /// What the journal of the source says, if the source has one.
+    pub(crate) known: Option<&'a Known>,
     pub(crate) n_jobs: usize,
 }
+
+/// Why a version is left of which nobody knows whether the last power failure left all of it.
+pub(crate) const FROM_BEFORE: &str = "it changed before the machine was last started and may be incomplete; \
+    `touch` it to replace the copy, or remove it to keep that";
 
 /// Files of so many bytes on average are small: they are read by one call each.
 const SMALL: u64 = 128 << 10;
@@ -129,8 +142,52 @@ impl Course<'_> {
                 None => Ok(()),
             }),
         };
-        let checked = self.each(synced, self.n_reading(tasks), |at, made| self.check(&tasks[at], made));
+        let stored = self.store_sources(tasks, synced);
+        let checked = self.each(stored, self.n_reading(tasks), |at, made| self.check(&tasks[at], made));
         (tasks.iter().zip(checked)).map(|(task, made)| self.name(task, made?)).collect()
+    }
+
+    /// Makes the sources of copies durable under their names: a version that is noted as safe is found again after a power failure.
+    fn store_sources(&self, tasks: &[Task], made: Vec<Result<Made, Failure>>) -> Vec<Result<Made, Failure>> {
+        let Some(whole) = self.synced_source else { return made };
+        let sources =
+            || (tasks.iter().zip(&made)).filter_map(|(task, made)| Some((task, made.as_ref().ok()?)));
+        let n_bytes = sources().map(|(task, _)| task.numbers.size).sum();
+        let device = |made: &Made| made.src.as_ref()?.metadata().ok().map(|stat| stat.dev());
+        let devices = sources().filter(|(_, made)| made.src.is_some()).map(|(_, made)| device(made));
+        let devices = devices.map(|device| device.unwrap_or(u64::MAX));
+        let is_synced = whole.sync(self.src.top(), sources().count(), n_bytes, devices);
+        self.pace.is_answered();
+        if is_synced {
+            return made;
+        }
+        let dirs: BTreeSet<&[u8]> = sources().flat_map(|(task, _)| ancestors(&task.path)).collect();
+        let dirs: Vec<Vec<u8>> = dirs.into_iter().map(<[u8]>::to_vec).collect();
+        let made = self.each(made, SYNCING, |_, made| match &made.src {
+            Some(src) => stored(self.sync_source(src)).map_err(not_stored),
+            None => Ok(()),
+        });
+        let synced = whole.sync_directories(self.src, &dirs, || self.pace.is_answered());
+        let failed: HashMap<&[u8], io::Error> = (dirs.iter().zip(synced))
+            .filter_map(|(dir, synced)| Some((&dir[..], stored(synced).err()?)))
+            .collect();
+        self.each(made, 1, |at, _| match ancestors(&tasks[at].path).find_map(|dir| failed.get(dir)) {
+            Some(error) => Err(not_stored(again(error))),
+            None => Ok(()),
+        })
+    }
+
+    /// Syncs a file of the source, a part at a time: however long that takes, it is no fault of the destination.
+    fn sync_source(&self, src: &File) -> io::Result<()> {
+        const PART: u64 = 64 << 20;
+        let size = src.metadata()?.len();
+        for at in (0..size).step_by(PART as usize) {
+            write_back(src, at, PART, true);
+            self.pace.is_answered();
+        }
+        src.sync_all()?;
+        self.pace.is_answered();
+        Ok(())
     }
 
     /// Makes the directories of files that have their names durable, and `new` ones.
@@ -206,6 +263,7 @@ impl Course<'_> {
             return Err(Failure::Stopped);
         }
         let dir = self.dst.dir(parent(&task.path)).map_err(fault)?;
+        self.check_replaced(task)?;
         match &task.what {
             What::File => self.make_file(task, dir),
             What::SymbolicLink => self.make_link(task, dir),
@@ -214,9 +272,7 @@ impl Course<'_> {
                 let temp = self.temp(task, dir, |dir, name| {
                     let from = self.dst.dir(parent(first))?;
                     let old = self.dst.stat(first)?;
-                    let is_it = Numbers::of(&old).size == task.numbers.size
-                        && Attributes::of(&old).mtime_ns == task.attributes.mtime_ns;
-                    if !is_it {
+                    if !is_copy_of(&old, &task.numbers) {
                         return Err(Errno::STALE.into());
                     }
                     Ok(linkat(&*from, crate::dirs::name(first), dir, name, AtFlags::empty())?)
@@ -235,9 +291,29 @@ impl Course<'_> {
                         })
                     }
                     // A file system without links, or too many: then it is one more file.
-                    Err(_) => self.make_file(task, self.dst.dir(parent(&task.path)).map_err(fault)?),
+                    Err(_) => {
+                        let made = self.make_file(task, self.dst.dir(parent(&task.path)).map_err(fault)?)?;
+                        let link = format!("hard link to {}", String::from_utf8_lossy(first));
+                        Ok(Made { lost: made.lost.or(Some(link)), ..made })
+                    }
                 }
             }
+        }
+    }
+
+    /// Refuses a version from before this boot that would replace anything but its own copy: it may be what a power failure left of it.
+    ///
+    /// Symbolic links come back whole or not at all.
+    fn check_replaced(&self, task: &Task) -> Result<(), Failure> {
+        let is_from_before = self.known.is_some_and(|known| known.is_from_before(&task.numbers));
+        if !is_from_before || task.what == What::SymbolicLink {
+            return Ok(());
+        }
+        match self.dst.stat(&task.path) {
+            Ok(there) if is_copy_of(&there, &task.numbers) => Ok(()),
+            Ok(_) => Err(Failure::Left(FROM_BEFORE.to_owned())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(fault(error)),
         }
     }
 
@@ -264,10 +340,10 @@ impl Course<'_> {
         let target = readlinkat(&*from, name(&task.path), Vec::new()).map_err(|_| Failure::Changed)?;
         let (temp, ()) =
             self.temp(task, dir, |dir, name| Ok(symlinkat(target.as_c_str(), dir, name)?)).map_err(fault)?;
-        metadata::apply_to_link(&temp.dir, &temp.name, &task.attributes).map_err(fault)?;
+        let lost = metadata::apply_to_link(&temp.dir, &temp.name, &task.attributes);
         let checksum = Checksum::of(target.to_bytes());
         let how = How::Lease;
-        Ok(Made { temp, src: None, file: None, reading: Mutex::default(), checksum, how, lost: None })
+        Ok(Made { temp, src: None, file: None, reading: Mutex::default(), checksum, how, lost })
     }
 
     /// Opens a file of the source to read, if it is closed and the version that was seen.
@@ -345,13 +421,17 @@ impl Course<'_> {
             let name = name(&task.path).to_owned();
             let _ = unlinkat(&*dir, &name[..], AtFlags::empty());
             let made = make(&dir, &name)?;
-            return Ok((Temp { dir, name, is_named: false }, made));
+            let has_leftovers = Arc::clone(self.has_leftovers);
+            return Ok((Temp { dir, name, is_named: false, has_leftovers }, made));
         }
         loop {
             let n = self.n_temps.fetch_add(1, Ordering::Relaxed);
             let name = temp_name(self.id, n).into_bytes();
             match make(&dir, &name) {
-                Ok(made) => return Ok((Temp { dir, name, is_named: false }, made)),
+                Ok(made) => {
+                    let has_leftovers = Arc::clone(self.has_leftovers);
+                    return Ok((Temp { dir, name, is_named: false, has_leftovers }, made));
+                }
                 // Left by an earlier run whose names began elsewhere.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -385,12 +465,17 @@ struct Temp {
     dir: Arc<OwnedFd>,
     name: Vec<u8>,
     is_named: bool,
+    has_leftovers: Arc<AtomicBool>,
 }
 
 impl Drop for Temp {
     fn drop(&mut self) {
-        if !self.is_named {
-            let _ = unlinkat(&*self.dir, &self.name[..], AtFlags::empty());
+        if self.is_named {
+            return;
+        }
+        match unlinkat(&*self.dir, &self.name[..], AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(_) => self.has_leftovers.store(true, Ordering::Relaxed),
         }
     }
 }
@@ -429,6 +514,19 @@ fn gone(error: io::Error) -> Failure {
 
 fn left(error: io::Error) -> Failure {
     Failure::Left(error.to_string())
+}
+
+/// What the buffer says when it is to keep what it has: some file systems have nothing to sync, or may not be written to.
+pub(crate) fn stored(synced: io::Result<()>) -> io::Result<()> {
+    match synced.as_ref().map_err(io::Error::raw_os_error) {
+        Err(Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP | libc::EROFS | libc::EBADF)) => Ok(()),
+        _ => synced,
+    }
+}
+
+/// What was read may not be what was written.
+fn not_stored(error: io::Error) -> Failure {
+    Failure::Left(format!("the buffer could not store it: {error}"))
 }
 
 /// What the destination says: of this one name, or of everything.

@@ -25,6 +25,17 @@ pub enum StageError {
         /// To there.
         dst: PathBuf,
     },
+    /// Other machines may write to the buffer, and nobody has said how it is known that they do not.
+    #[error(
+        "{path} is on {file_system}, to which other nodes may write: whether they have closed a file cannot be seen from here; \
+         use --flag '{{}}.done' for files that say so themselves, or --policy end to copy when the job is over"
+    )]
+    WritersElsewhere {
+        /// The buffer.
+        path: PathBuf,
+        /// Its file system.
+        file_system: String,
+    },
     /// Another stager is at work.
     #[error("{path} is being staged by another process already")]
     Taken {

@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::fs::{FileType, Mode, mkdirat};
 
@@ -19,7 +20,8 @@ use crate::journal::{Direction, Entry, Journal, Safe};
 use crate::metadata;
 use crate::numbers::{Attributes, Numbers, kind};
 use crate::pace::Pace;
-use crate::stager::{Fault, Tally, is_nested, more_descriptors, new_id, own_folder, real, remove_temps};
+use crate::stager::{Fault, is_nested, more_descriptors, new_id, own_folder, real, remove_temps};
+use crate::tally::Tally;
 use crate::walk::walk;
 
 /// Which files are wanted, in order, as paths below the source.
@@ -91,6 +93,7 @@ pub struct Fetch {
     journal: Journal,
     id: u64,
     n_temps: AtomicU64,
+    has_leftovers: Arc<AtomicBool>,
     clones: Clones,
     whole: Whole,
     n_jobs: usize,
@@ -125,9 +128,10 @@ impl Fetch {
             }
         };
         let (n_temps, max_files) = (AtomicU64::new(0), more_descriptors());
-        remove_temps(&dst, &journal, id);
+        remove_temps(&dst, &journal, id, &Pace::free());
         let (clones, whole) = (Clones::default(), Whole::of(dst.top()));
-        Ok(Self { src, dst, journal, id, n_temps, clones, whole, n_jobs, max_files })
+        let has_leftovers = Arc::default();
+        Ok(Self { src, dst, journal, id, n_temps, has_leftovers, clones, whole, n_jobs, max_files })
     }
 
     /// The source, links on the way resolved.
@@ -149,7 +153,7 @@ impl Fetch {
         pace: &Pace,
     ) -> Result<(Tally, Option<Fault>), StageError> {
         let mut tally = Tally::default();
-        let tasks = self.tasks(wanted, &mut tally);
+        let (tasks, dirs) = self.tasks(wanted, &mut tally);
         let mut due = Vec::new();
         let (mut total, mut new) = (0u64, 0u64);
         for task in tasks {
@@ -173,18 +177,26 @@ impl Fetch {
         while !due.is_empty() {
             let (tasks, later) = due.split_at(n_in_batch(due, self.max_files.min(MAX_FILES)));
             if let Some(fault) = self.bring(tasks, pace, &mut tally)? {
+                self.finish_directories();
                 return Ok((tally, Some(fault)));
             }
             due = later;
         }
+        if let Err(error) = self.make_directories(&dirs) {
+            return Ok((tally, Some(error)));
+        }
         self.finish_directories();
+        if self.has_leftovers.swap(false, Ordering::Relaxed) {
+            tally.report_leftovers(remove_temps(&self.dst, &self.journal, self.id, pace));
+        }
         tally.used_bytes = tally.bytes_safe;
         Ok((tally, None))
     }
 
-    fn tasks(&self, wanted: Option<&Wanted>, tally: &mut Tally) -> Vec<Task> {
+    /// The files that are wanted, in their order, and the directories, those that are empty too.
+    fn tasks(&self, wanted: Option<&Wanted>, tally: &mut Tally) -> (Vec<Task>, Vec<Vec<u8>>) {
         let whole = Wanted { paths: vec![Vec::new()] };
-        let mut tasks = Vec::new();
+        let (mut tasks, mut dirs) = (Vec::new(), Vec::new());
         let mut seen = HashSet::new();
         for path in &wanted.unwrap_or(&whole).paths {
             let stat = match self.src.stat(path) {
@@ -210,11 +222,15 @@ impl Fetch {
             }
             let mut found: Vec<_> = walked.found.into_iter().filter(|found| is_below(&found.path)).collect();
             found.sort_by(|one, other| one.path.cmp(&other.path));
-            for found in found.into_iter().filter(|found| kind(&found.stat) != FileType::Directory) {
-                self.add(found.path, &found.stat, &mut tasks, &mut seen, tally);
+            dirs.push(path.clone());
+            for found in found {
+                match kind(&found.stat) {
+                    FileType::Directory => dirs.push(found.path),
+                    _ => self.add(found.path, &found.stat, &mut tasks, &mut seen, tally),
+                }
             }
         }
-        tasks
+        (tasks, dirs)
     }
 
     fn add(
@@ -267,8 +283,11 @@ impl Fetch {
             pace,
             id: self.id,
             n_temps: &self.n_temps,
+            has_leftovers: &self.has_leftovers,
             clones: &self.clones,
             whole: &self.whole,
+            synced_source: None,
+            known: None,
             n_jobs: self.n_jobs,
         };
         let mut fault = None;
@@ -311,6 +330,20 @@ impl Fetch {
         }
         self.journal.sync().map_err(failed)?;
         Ok(fault)
+    }
+
+    /// Makes directories that no file has brought with it, durably.
+    fn make_directories(&mut self, dirs: &[Vec<u8>]) -> io::Result<()> {
+        let mut new = BTreeSet::new();
+        for dir in dirs.iter().filter(|dir| !dir.is_empty()) {
+            let above: Vec<&[u8]> = ancestors(dir).filter(|above| !above.is_empty()).collect();
+            for dir in above.into_iter().rev().chain([&dir[..]]) {
+                self.make_directory(dir, &mut new)?;
+            }
+        }
+        let new: Vec<Vec<u8>> = new.into_iter().collect();
+        self.whole.sync_directories(&self.dst, &new, || {}).into_iter().collect::<io::Result<()>>()?;
+        self.journal.sync()
     }
 
     fn make_directory(&mut self, path: &[u8], new: &mut BTreeSet<Vec<u8>>) -> io::Result<()> {

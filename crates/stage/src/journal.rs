@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use iotide_private::is_virtual;
 
+use crate::boot::Boot;
 use crate::checksum::Checksum;
 use crate::closed::How;
 use crate::dirs::{MAX_PATH, is_plain};
@@ -52,6 +53,13 @@ pub enum Entry {
         direction: Direction,
         /// The other directory.
         other: Vec<u8>,
+    },
+    /// A boot of the machine in which files were staged.
+    Boot {
+        /// Which.
+        id: u128,
+        /// Versions that changed before this time, in nanoseconds since 1970, may be what an earlier boot left of them.
+        since_ns: i64,
     },
     /// A file is safe.
     Safe {
@@ -100,6 +108,8 @@ pub enum Entry {
 pub struct Known {
     /// Whose journal it is.
     pub head: Option<(u64, Direction, Vec<u8>)>,
+    /// The last boot in which files were staged, and since when versions are of it.
+    pub boot: Option<(u128, i64)>,
     /// Files that are safe.
     pub safe: HashMap<Vec<u8>, Safe>,
     /// Directories that exist on the other side.
@@ -118,6 +128,7 @@ impl Known {
     fn learn(&mut self, entry: Entry) {
         match entry {
             Entry::Head { id, direction, other } => self.head = Some((id, direction, other)),
+            Entry::Boot { id, since_ns } => self.boot = Some((id, since_ns)),
             Entry::Safe { path, safe } => {
                 self.purged.remove(&path);
                 self.safe.insert(path, safe);
@@ -144,6 +155,26 @@ impl Known {
         }
     }
 
+    /// Notes a boot of which nothing is known yet.
+    ///
+    /// What the journal knows of earlier ones says more than a clock that was set back since.
+    fn entry_of(&self, boot: &Boot) -> Option<Entry> {
+        let latest_ns = || self.safe.values().map(|safe| safe.numbers.ctime_ns.saturating_add(1)).max();
+        let since_ns = match self.boot {
+            Some((id, _)) if id == boot.id => return None,
+            Some(_) => latest_ns().unwrap_or(i64::MIN).max(boot.began_ns),
+            None if self.safe.is_empty() => i64::MIN,
+            // Written by a version that noted no boots.
+            None => boot.began_ns,
+        };
+        Some(Entry::Boot { id: boot.id, since_ns })
+    }
+
+    /// Whether a version is from before this boot: what was not synced of it is lost, and its size may be wrong.
+    pub(crate) fn is_from_before(&self, numbers: &Numbers) -> bool {
+        self.boot.is_some_and(|(_, since_ns)| numbers.ctime_ns < since_ns)
+    }
+
     /// The fewest records that say the same.
     fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
         let head = self.head.iter().map(|(id, direction, other)| Entry::Head {
@@ -151,6 +182,7 @@ impl Known {
             direction: *direction,
             other: other.clone(),
         });
+        let boot = self.boot.iter().map(|(id, since_ns)| Entry::Boot { id: *id, since_ns: *since_ns });
         let directories = (self.directories.iter())
             .map(|(path, attributes)| Entry::Directory { path: path.clone(), attributes: *attributes });
         let safe = self.safe.iter().map(|(path, safe)| Entry::Safe { path: path.clone(), safe: *safe });
@@ -166,7 +198,7 @@ impl Known {
             numbers: *numbers,
         });
         let totals = Entry::Totals { next_trash: self.next_trash, purged_bytes: self.purged_bytes };
-        head.chain(directories).chain(safe).chain(purged).chain(purging).chain([totals])
+        head.chain(boot).chain(directories).chain(safe).chain(purged).chain(purging).chain([totals])
     }
 
     /// About how many bytes those records take.
@@ -261,6 +293,10 @@ impl Entry {
                 out.push(7);
                 put(out, &[*next_trash, *purged_bytes]);
             }
+            Entry::Boot { id, since_ns } => {
+                out.push(8);
+                put(out, &[(*id >> 64) as u64, *id as u64, *since_ns as u64]);
+            }
         }
         let n = (out.len() - begin - FRAME) as u32;
         let sum = Checksum::of(&out[begin + FRAME..]).0 as u64;
@@ -306,6 +342,10 @@ impl Entry {
             5 => Entry::Purged { n: from.last_word()? },
             6 => Entry::Back { n: from.last_word()? },
             7 => Entry::Totals { next_trash: from.word()?, purged_bytes: from.last_word()? },
+            8 => {
+                let id = u128::from(from.word()?) << 64 | u128::from(from.word()?);
+                Entry::Boot { id, since_ns: from.last_word()? as i64 }
+            }
             _ => return None,
         })
     }
@@ -378,8 +418,8 @@ impl Journal {
                 Ok(()) if is_named(folder, &file)? => break,
                 // Whoever had it has put another in its place.
                 Ok(()) => file = open()?,
-                // Whoever only looks has a lock for a moment.
-                Err(Errno::WOULDBLOCK) if n_tries < 20 => std::thread::sleep(Duration::from_millis(5)),
+                // Whoever only looks has a lock for a moment, and one that was killed until it is gone.
+                Err(Errno::WOULDBLOCK) if n_tries < 100 => std::thread::sleep(Duration::from_millis(5)),
                 Err(Errno::WOULDBLOCK) => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
@@ -415,6 +455,13 @@ impl Journal {
         }
     }
 
+    /// Whether somebody has the journal in `folder`.
+    pub(crate) fn is_taken(folder: &OwnedFd) -> io::Result<bool> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(openat(folder, Self::NAME, flags, Mode::empty())?);
+        Ok(flock(&file, FlockOperation::NonBlockingLockShared).is_err())
+    }
+
     fn bytes(file: &mut File) -> io::Result<Vec<u8>> {
         if len(file)? > MAX_JOURNAL {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the journal is too long to be one"));
@@ -446,6 +493,15 @@ impl Journal {
             self.pending.clear();
         }
         Ok(())
+    }
+
+    /// Notes which boot of the machine this is, durably.
+    pub(crate) fn note_boot(&mut self, boot: &Boot) -> io::Result<()> {
+        match self.known.entry_of(boot) {
+            Some(entry) => self.note(entry),
+            None => return Ok(()),
+        }
+        self.sync()
     }
 
     /// Writes what was noted, and makes it durable.
@@ -547,6 +603,7 @@ mod tests {
             any::<u64>().prop_map(|n| Entry::Back { n }),
             any::<(u64, u64)>()
                 .prop_map(|(next_trash, purged_bytes)| Entry::Totals { next_trash, purged_bytes }),
+            any::<(u128, i64)>().prop_map(|(id, since_ns)| Entry::Boot { id, since_ns }),
         ]
     }
 
@@ -632,6 +689,32 @@ mod tests {
         drop(journal);
         assert_eq!(Journal::open(&folder).unwrap().unwrap().known, known);
         assert_eq!(dir.names(), ["journal"]);
+    }
+
+    #[test]
+    fn only_what_changed_before_another_boot_began_is_from_before() {
+        let at = |ctime_ns| Numbers { ctime_ns, ..Numbers::default() };
+        let safe =
+            |ctime_ns| Safe { numbers: at(ctime_ns), checksum: Checksum(0), how: How::Lease, is_link: false };
+        let since = |known: &mut Known, id, began_ns| {
+            known.entry_of(&Boot { id, began_ns }).into_iter().for_each(|entry| known.learn(entry));
+            known.boot.unwrap().1
+        };
+        let mut known = Known::default();
+        assert!(!known.is_from_before(&at(i64::MIN)));
+        // A buffer that is new has nothing that could be replaced, whenever its files were written.
+        assert_eq!(since(&mut known, 1, 1000), i64::MIN);
+        known.learn(Entry::Safe { path: b"a".to_vec(), safe: safe(1500) });
+        assert_eq!(since(&mut known, 1, 1200), i64::MIN);
+        assert_eq!(since(&mut known, 2, 2000), 2000);
+        assert!(known.is_from_before(&at(1999)) && !known.is_from_before(&at(2000)));
+        // The time at which the boot was first seen stays, whatever the clock does.
+        assert_eq!(since(&mut known, 2, 1700), 2000);
+        // Set back, a clock says less than what was noted.
+        assert_eq!(since(&mut known, 3, 1400), 1501);
+        // Of a journal that knows no boots, the files that changed since this one began are new.
+        let mut old = Known { safe: [(b"a".to_vec(), safe(1500))].into(), ..Known::default() };
+        assert_eq!(since(&mut old, 1, 1200), 1200);
     }
 
     #[test]

@@ -21,14 +21,16 @@ pub use crate::{
     pace::Pace,
     receipts::{Receipt, ReceiptLine, Receipts, parse_line},
     run::{Hint, Plan, Progress, fetch_in_gaps, run, run_once},
-    stager::{Left, Order, Purge, Settings, Stager, Survey, Tally},
+    stager::Stager,
+    tally::{Left, Order, Purge, Settings, Survey, Tally},
     verify::{Checked, Fault as VerifyFault, Verified, verify},
-    wait::{Waited, is_safe, root_of},
+    wait::{Waited, is_being_staged, is_safe, root_of},
 };
 
 mod stager;
 
 mod batch;
+mod boot;
 mod checksum;
 mod closed;
 mod copy;
@@ -37,6 +39,7 @@ mod durable;
 mod error;
 mod fetch;
 mod filter;
+mod folders;
 mod journal;
 mod metadata;
 mod numbers;
@@ -46,6 +49,7 @@ mod purge;
 mod receipts;
 mod run;
 mod sys;
+mod tally;
 mod timeless;
 mod verify;
 mod wait;

@@ -61,6 +61,15 @@ impl Attributes {
     }
 }
 
+/// Whether what is in the destination has the size and the time of a version; some file systems keep whole seconds alone.
+pub(crate) fn is_copy_of(there: &Stat, numbers: &Numbers) -> bool {
+    const SECOND: i64 = 1_000_000_000;
+    let there = Numbers::of(there);
+    let is_rounded = there.mtime_ns.rem_euclid(SECOND) == 0
+        && there.mtime_ns.div_euclid(SECOND) == numbers.mtime_ns.div_euclid(SECOND);
+    there.size == numbers.size && (there.mtime_ns == numbers.mtime_ns || is_rounded)
+}
+
 pub(crate) fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }

@@ -6,13 +6,18 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, fstat, openat, renameat_with, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT, fstat, futimens, openat,
+    readlinkat, renameat_with, statat, unlinkat,
+};
 
+use crate::batch::stored;
+use crate::checksum::Checksum;
 use crate::closed::How;
 use crate::dirs::{name, parent};
 use crate::error::StageError;
 use crate::journal::{Entry, Safe};
-use crate::numbers::{Attributes, Numbers};
+use crate::numbers::{Numbers, is_copy_of};
 use crate::stager::{Handle, Stager};
 use crate::sys::Lease;
 
@@ -21,14 +26,27 @@ const GROUP: usize = 64;
 /// Who had found a file by its name just before it went has asked for it by then.
 const GRACE: Duration = Duration::from_millis(2);
 
+/// A file that is about to go: its name in the trash, where it is, and it itself unless it is a symbolic link.
+type Leaving<'a> = (u64, &'a [u8], Safe, Handle, Option<File>);
+
 /// A file in the trash, and where it came from.
 struct Trashed<'a> {
     n: u64,
     path: &'a [u8],
     numbers: Numbers,
     dir: Handle,
-    file: &'a File,
+    /// `None` of a symbolic link, which nobody can write to.
+    file: Option<&'a File>,
     lease: Option<Lease<'a>>,
+}
+
+/// A directory of the buffer that files were moved from or to.
+#[derive(Debug)]
+pub(crate) struct Touched {
+    dir: Handle,
+    /// Its time of change before, and after the last of our moves.
+    before: Timespec,
+    after: Timespec,
 }
 
 /// A file in the trash of which no lease tells whether somebody writes to it: time does.
@@ -87,7 +105,7 @@ impl Stager {
 
     /// Returns how many bytes have gone, and how many will when they have been in the trash for long enough.
     fn purge_group(&mut self, group: &[(Vec<u8>, Safe)], n_bytes: u64) -> Result<(u64, u64), StageError> {
-        let mut files: Vec<(u64, &[u8], Safe, Handle, File)> = Vec::new();
+        let mut files: Vec<Leaving<'_>> = Vec::new();
         let mut planned = 0;
         for (path, safe) in group {
             if planned >= n_bytes {
@@ -112,8 +130,11 @@ impl Stager {
         let mut trashed = Vec::new();
         let mut begun = 0;
         for (n, path, safe, dir, file) in &files {
-            match self.to_trash(*n, path, safe, dir, file) {
-                Some(one) if one.lease.is_some() => trashed.push(one),
+            self.touch(parent(path), dir);
+            let one = self.to_trash(*n, path, safe, dir, file.as_ref());
+            self.has_moved(parent(path));
+            match one {
+                Some(one) if one.lease.is_some() || one.file.is_none() => trashed.push(one),
                 Some(_) => {
                     begun += safe.numbers.size;
                     self.resting.push_back(Resting {
@@ -135,6 +156,7 @@ impl Stager {
             gone += self.decide(one, &mut still_linked);
         }
         self.rename_others(&still_linked);
+        self.settle()?;
         // Whether this is durable does not matter: what is not in the trash has gone.
         self.journal.write().map_err(StageError::io("cannot write", self.own_path()))?;
         Ok((gone, begun))
@@ -154,6 +176,7 @@ impl Stager {
             let stat = statat(&self.trash, one.n.to_string(), AtFlags::SYMLINK_NOFOLLOW);
             if stat.is_ok_and(|stat| is_same_but_moved(&Numbers::of(&stat), &one.numbers)) {
                 if unlinkat(&self.trash, one.n.to_string(), AtFlags::empty()).is_ok() {
+                    self.is_trash_unsettled = true;
                     self.journal.note(Entry::Purged { n: one.n });
                     gone += one.numbers.size;
                 }
@@ -161,6 +184,7 @@ impl Stager {
                 self.bring_back(&one);
             }
         }
+        self.settle()?;
         self.journal.write().map_err(StageError::io("cannot write", self.own_path()))?;
         Ok(gone)
     }
@@ -170,19 +194,93 @@ impl Stager {
         for one in std::mem::take(&mut self.resting) {
             self.bring_back(&one);
         }
+        self.settle()?;
         self.journal.write().map_err(StageError::io("cannot write", self.own_path()))
     }
 
     /// Puts a file back where it was. If that cannot be, it stays in the trash, and the next run tries.
     fn bring_back(&mut self, one: &Resting) {
-        let back = self.src.dir(parent(&one.path)).and_then(|dir| {
-            let to = name(&one.path);
-            Ok(renameat_with(&self.trash, one.n.to_string(), &*dir, to, RenameFlags::NOREPLACE)?)
-        });
-        if back.is_ok() {
+        if self.return_one(one.n, &one.path).is_ok() {
             self.journal.note(Entry::Back { n: one.n });
             self.know_again(&one.path, &one.numbers);
         }
+    }
+
+    fn return_one(&mut self, n: u64, path: &[u8]) -> io::Result<()> {
+        let dir = self.src.dir(parent(path))?;
+        self.touch(parent(path), &dir);
+        let back = renameat_with(&self.trash, n.to_string(), &*dir, name(path), RenameFlags::NOREPLACE);
+        self.has_moved(parent(path));
+        Ok(back?)
+    }
+
+    /// Remembers a directory that files are about to be moved from or to.
+    fn touch(&mut self, path: &[u8], dir: &Handle) {
+        self.is_trash_unsettled = true;
+        if !self.touched.contains_key(path)
+            && let Some(before) = changed_at(dir)
+        {
+            self.touched.insert(path.to_owned(), Touched { dir: Handle::clone(dir), before, after: before });
+        }
+    }
+
+    fn has_moved(&mut self, path: &[u8]) {
+        if let Some(touched) = self.touched.get_mut(path)
+            && let Some(after) = changed_at(&touched.dir)
+        {
+            touched.after = after;
+        }
+    }
+
+    /// Makes all moves durable. Directories get the times they had, unless others changed them since: that files went is our own doing.
+    fn settle(&mut self) -> Result<(), StageError> {
+        if !std::mem::take(&mut self.is_trash_unsettled) {
+            return Ok(());
+        }
+        let touched = std::mem::take(&mut self.touched);
+        for one in touched.values().filter(|one| changed_at(&one.dir) == Some(one.after)) {
+            let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+            let _ = futimens(&one.dir, &Timestamps { last_access, last_modification: one.before });
+        }
+        let dirs: Vec<io::Result<Handle>> = touched.into_values().map(|one| Ok(one.dir)).collect();
+        let synced = self.src_whole.sync_open(self.src.top(), &dirs, || {});
+        let trash = rustix::fs::fsync(&self.trash).map_err(io::Error::from);
+        (synced.into_iter().chain([trash]))
+            .try_for_each(stored)
+            .map_err(StageError::io("cannot store what was moved in", self.src.path()))
+    }
+
+    /// Removes a file once more that came back after a power failure, though it had been removed. Its copy stands; what came back may not be all of it.
+    ///
+    /// Returns whether it has gone. A later file may have got its inode, and somebody may write to it by now: those stay.
+    pub(crate) fn remove_again(&mut self, path: &[u8], numbers: &Numbers) -> bool {
+        let known = &self.journal.known;
+        let is_back = known.purged.contains(path) && known.is_from_before(numbers);
+        let is_it = |safe: &Safe| is_back && is_of_the_past(numbers, &safe.numbers);
+        let Some(safe) = known.safe.get(path).copied().filter(is_it) else { return false };
+        if !self.is_still_copied(path, &safe) {
+            return false;
+        }
+        let now = Safe { numbers: *numbers, ..safe };
+        let Some((dir, file)) = self.still_there(path, &now) else { return false };
+        let file = file.as_ref().filter(|_| self.has_leases());
+        let lease = file.map(|file| Lease::take(file).ok().flatten());
+        if matches!(lease, Some(None)) {
+            return false;
+        }
+        self.touch(parent(path), &dir);
+        let is_gone = unlinkat(&*dir, name(path), AtFlags::empty()).is_ok();
+        self.has_moved(parent(path));
+        is_gone && self.settle().is_ok()
+    }
+
+    /// Whether an empty file is all that a power failure left of one that was about to be removed, and its copy stands.
+    fn is_remnant(&self, path: &[u8], now: &Numbers, noted: &Numbers) -> bool {
+        let known = &self.journal.known;
+        now.size == 0
+            && noted.size > 0
+            && known.is_from_before(now)
+            && known.safe.get(path).is_some_and(|safe| self.is_still_copied(path, safe))
     }
 
     /// A file that is where it was has another time of change. If that is all, it is as safe as before.
@@ -195,20 +293,26 @@ impl Stager {
         }
     }
 
-    /// Opens a file that is the version that is safe.
-    fn still_there(&self, path: &[u8], safe: &Safe) -> Option<(Handle, File)> {
+    /// Opens a file that is the version that is safe; a link cannot be opened, and need not.
+    fn still_there(&self, path: &[u8], safe: &Safe) -> Option<(Handle, Option<File>)> {
         let dir = self.src.dir(parent(path)).ok()?;
+        if safe.is_link {
+            let stat = statat(&*dir, name(path), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+            return (Numbers::of(&stat) == safe.numbers).then_some((dir, None));
+        }
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = File::from(openat(&*dir, name(path), flags, Mode::empty()).ok()?);
-        (Numbers::of(&fstat(&file).ok()?) == safe.numbers).then_some((dir, file))
+        (Numbers::of(&fstat(&file).ok()?) == safe.numbers).then_some((dir, Some(file)))
     }
 
     /// Whether the copy is where it was put.
     fn is_still_copied(&self, path: &[u8], safe: &Safe) -> bool {
-        self.dst.stat(path).is_ok_and(|stat| {
-            let attributes = Attributes::of(&stat);
-            (Numbers::of(&stat).size, attributes.mtime_ns) == (safe.numbers.size, safe.numbers.mtime_ns)
-        })
+        if safe.is_link {
+            let read = |dir: Handle| Ok(readlinkat(&*dir, name(path), Vec::new())?);
+            let target: io::Result<_> = self.dst.dir(parent(path)).and_then(read);
+            return target.is_ok_and(|target| Checksum::of(target.to_bytes()) == safe.checksum);
+        }
+        self.dst.stat(path).is_ok_and(|stat| is_copy_of(&stat, &safe.numbers))
     }
 
     /// Moves a file to the trash, under a lease.
@@ -218,16 +322,18 @@ impl Stager {
         path: &'a [u8],
         safe: &Safe,
         dir: &Handle,
-        file: &'a File,
+        file: Option<&'a File>,
     ) -> Option<Trashed<'a>> {
-        let lease = match safe.how {
-            How::Lease => Some(Lease::take(file).ok()??),
+        let lease = match file {
             // Where leases work, they count for more than a flag.
-            _ if self.has_leases() => Some(Lease::take(file).ok()??),
+            Some(file) if safe.how == How::Lease || self.has_leases() => Some(Lease::take(file).ok()??),
             _ => None,
         };
-        let is_it = Numbers::of(&fstat(file).ok()?) == safe.numbers
-            && statat(&**dir, name(path), AtFlags::SYMLINK_NOFOLLOW).ok()?.st_ino == safe.numbers.ino;
+        let named = statat(&**dir, name(path), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let is_it = match file {
+            Some(file) => Numbers::of(&fstat(file).ok()?) == safe.numbers && named.st_ino == safe.numbers.ino,
+            None => Numbers::of(&named) == safe.numbers,
+        };
         if !is_it {
             return None;
         }
@@ -245,10 +351,16 @@ impl Stager {
 
     /// Removes a file in the trash if nobody has asked for it, and returns how many bytes went.
     fn decide(&mut self, one: Trashed<'_>, still_linked: &mut HashMap<u64, (Numbers, Numbers)>) -> u64 {
-        let stat = fstat(one.file);
-        let is_same = stat.as_ref().is_ok_and(|stat| is_same_but_moved(&Numbers::of(stat), &one.numbers));
-        if !one.lease.as_ref().is_some_and(Lease::is_unbroken) || !is_same {
-            if self.put_back(&one).is_ok() {
+        let stat = match one.file {
+            Some(file) => fstat(file),
+            None => statat(&self.trash, one.n.to_string(), AtFlags::SYMLINK_NOFOLLOW),
+        };
+        let is_same = stat.is_ok_and(|stat| is_same_but_moved(&Numbers::of(&stat), &one.numbers));
+        let is_wanted = one.file.is_some() && !one.lease.as_ref().is_some_and(Lease::is_unbroken);
+        if is_wanted || !is_same {
+            let is_back = self.put_back(&one).is_ok();
+            self.has_moved(parent(one.path));
+            if is_back {
                 self.journal.note(Entry::Back { n: one.n });
             }
             return 0;
@@ -256,8 +368,10 @@ impl Stager {
         if unlinkat(&self.trash, one.n.to_string(), AtFlags::empty()).is_err() {
             return 0;
         }
+        self.is_trash_unsettled = true;
         self.journal.note(Entry::Purged { n: one.n });
-        if let Some(stat) = fstat(one.file).ok().filter(|stat| stat.st_nlink > 0) {
+        let left = one.file.and_then(|file| fstat(file).ok());
+        if let Some(stat) = left.filter(|stat| stat.st_nlink > 0) {
             let entry = still_linked.entry(one.numbers.ino).or_insert((one.numbers, one.numbers));
             entry.1 = Numbers::of(&stat);
         }
@@ -292,16 +406,23 @@ impl Stager {
         for (n, (path, numbers)) in self.journal.known.purging.clone() {
             let trash = n.to_string();
             let Ok(stat) = statat(&self.trash, &trash, AtFlags::SYMLINK_NOFOLLOW) else {
-                // Never moved, put back, or removed.
-                let is_there = self.src.stat(&path).is_ok();
-                self.journal.note(if is_there { Entry::Back { n } } else { Entry::Purged { n } });
+                self.note_untrashed(n, &path, &numbers);
                 continue;
             };
-            let back = self.src.dir(parent(&path)).and_then(|dir| {
-                Ok(renameat_with(&self.trash, &trash, &*dir, name(&path), RenameFlags::NOREPLACE)?)
-            });
-            let is_same = is_same_but_moved(&Numbers::of(&stat), &numbers);
-            match back {
+            let now = Numbers::of(&stat);
+            let is_same = is_same_but_moved(&now, &numbers);
+            if self.is_remnant(&path, &now, &numbers) {
+                let _ = unlinkat(&self.trash, &trash, AtFlags::empty());
+                self.is_trash_unsettled = true;
+                self.journal.note(Entry::Purged { n });
+                continue;
+            }
+            // Moved back, it would look like a version of this boot.
+            if !is_same && self.journal.known.is_from_before(&now) {
+                self.stranded.push((n, path));
+                continue;
+            }
+            match self.return_one(n, &path) {
                 Ok(()) => {
                     self.journal.note(Entry::Back { n });
                     self.know_again(&path, &numbers);
@@ -320,8 +441,34 @@ impl Stager {
                 Err(_) => {}
             }
         }
+        self.settle()?;
         self.keep_journal()
     }
+
+    /// Notes what became of a file that is not in the trash: it was never moved, was put back, or was removed.
+    fn note_untrashed(&mut self, n: u64, path: &[u8], numbers: &Numbers) {
+        let there = self.src.stat(path).ok().map(|stat| Numbers::of(&stat));
+        let is_remnant = there
+            .is_some_and(|there| is_of_the_past(&there, numbers) && self.is_remnant(path, &there, numbers));
+        if is_remnant && let Ok(dir) = self.src.dir(parent(path)) {
+            self.touch(parent(path), &dir);
+            let _ = unlinkat(&*dir, name(path), AtFlags::empty());
+            self.has_moved(parent(path));
+        }
+        let is_back = there.is_some() && !is_remnant;
+        self.journal.note(if is_back { Entry::Back { n } } else { Entry::Purged { n } });
+    }
+}
+
+/// When the entries of a directory last changed.
+fn changed_at(dir: &Handle) -> Option<Timespec> {
+    let stat = fstat(dir).ok()?;
+    Some(Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as _ })
+}
+
+/// Whether this is what a disk had of a version that was noted, or had before; whoever gets the inode later has a later time.
+fn is_of_the_past(now: &Numbers, noted: &Numbers) -> bool {
+    now.ino == noted.ino && now.ctime_ns <= noted.ctime_ns
 }
 
 /// Whether nothing has changed but the time of change: a move changes that.
@@ -333,7 +480,7 @@ fn is_same_but_moved(now: &Numbers, before: &Numbers) -> bool {
 mod tests {
     use super::*;
     use crate::pace::Pace;
-    use crate::stager::{Purge, Settings};
+    use crate::tally::{Purge, Settings};
     use iotide_testkit::FreshDir;
     use std::fs;
     use std::path::Path;
@@ -353,7 +500,7 @@ mod tests {
             in_trash,
             ..Settings::default()
         };
-        let mut stager = Stager::open(&dir.join("src"), &dir.join("dst"), settings).unwrap();
+        let mut stager = Stager::open(&dir.join("src"), &dir.join("dst"), settings, &Pace::free()).unwrap();
         stager.distrust_leases();
         thread::sleep(Duration::from_millis(25));
         let mut survey = stager.look();
@@ -405,7 +552,7 @@ mod tests {
         assert_eq!(names(&dir), ["c"]);
         let settings = stager.settings.clone();
         drop(stager);
-        drop(Stager::open(&dir.join("src"), &dir.join("dst"), settings).unwrap());
+        drop(Stager::open(&dir.join("src"), &dir.join("dst"), settings, &Pace::free()).unwrap());
         assert_eq!(names(&dir), ["a", "a.done", "b", "b.done", "c"]);
     }
 }

@@ -12,7 +12,8 @@ use iotide_sched::staging::{Controller, Decision, Forecast, Seen, State};
 use crate::error::StageError;
 use crate::fetch::{Fetch, Room, Wanted};
 use crate::pace::Pace;
-use crate::stager::{Fault, Purge, Stager, Survey, Tally};
+use crate::stager::{Fault, Stager};
+use crate::tally::{Purge, Survey, Tally};
 use crate::watch::Watch;
 
 /// What others know of the job.
@@ -95,12 +96,16 @@ pub fn run_once(
         // Written and read back.
         pace.expect(survey.due.iter().map(|task| task.numbers.size.saturating_mul(2)).sum());
         make_room(stager, high_water_bytes)?;
+        // Whoever asks is told what is left before it moves.
+        progress(stager.tally());
         while !survey.due.is_empty() && !pace.is_stopped() {
             let fault = stager.stage(&mut survey, pace)?;
             make_room(stager, high_water_bytes)?;
             progress(stager.tally());
             if fault.is_some() {
                 leave_rest(stager, &survey);
+                stager.finish_directories(&mut survey, pace)?;
+                stager.remove_leftovers(pace);
                 return Ok(fault);
             }
         }
@@ -115,8 +120,9 @@ pub fn run_once(
         }
         if is_done || is_late || pace.is_stopped() {
             leave_rest(stager, &survey);
-            let fault = stager.finish_directories(&mut survey)?;
+            let fault = stager.finish_directories(&mut survey, pace)?;
             empty_trash(stager, pace)?;
+            stager.remove_leftovers(pace);
             return Ok(fault);
         }
         thread::sleep(
@@ -269,14 +275,18 @@ fn keep(
             retry = Duration::from_secs(1);
         }
         if fault.is_some() {
-            wait(retry, is_over);
+            let begun = Instant::now();
+            while begun.elapsed() < retry && !is_over() {
+                show(stager, &survey, shared, &fault, progress);
+                thread::sleep(TICK.min(retry));
+            }
             retry = (retry * 2).min(Duration::from_secs(60));
             fault = None;
             lock(shared).has_fault = false;
             continue;
         }
         if survey.due.is_empty()
-            && let Some(error) = stager.finish_directories(&mut survey)?
+            && let Some(error) = stager.finish_directories(&mut survey, pace)?
         {
             fault = Some(error.to_string());
         }
@@ -285,6 +295,7 @@ fn keep(
         let soon = Duration::from_secs(1).max(took * 20);
         let due = survey.next_due.unwrap_or(WALK).max(TICK);
         while !is_over() && walked.elapsed() < WALK {
+            show(stager, &survey, shared, &fault, progress);
             let has_news = lock(shared).has_news && walked.elapsed() >= soon;
             if has_news || walked.elapsed() >= due {
                 break;
@@ -317,13 +328,6 @@ fn flush(
         }
         thread::sleep(retry);
         retry = (retry * 2).min(Duration::from_secs(60));
-    }
-}
-
-fn wait(how_long: Duration, is_over: impl Fn() -> bool) {
-    let began = Instant::now();
-    while began.elapsed() < how_long && !is_over() {
-        thread::sleep(TICK.min(how_long));
     }
 }
 

@@ -1,6 +1,6 @@
 //! One buffer and one destination: what is due, what is safe, what is left.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
@@ -9,153 +9,27 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
 use crate::OWN;
-use crate::batch::{Course, Failure, Task, What, is_temp_of};
-use crate::closed::{How, Prober};
+use crate::batch::{Course, FROM_BEFORE, Failure, Task, What, is_temp_of};
+use crate::boot::Boot;
+use crate::closed::{How, Prober, file_system, may_have_writers_elsewhere};
 use crate::copy::Clones;
 use crate::dirs::{Dirs, join, name, parent};
-use crate::durable::{OPEN_AT_ONCE, Whole};
+use crate::durable::Whole;
 use crate::error::StageError;
-use crate::filter::Filter;
 use crate::journal::{Direction, Entry, Journal, Safe};
-use crate::metadata;
 use crate::numbers::{Attributes, Numbers, kind};
 use crate::pace::Pace;
-use crate::purge::Resting;
+use crate::purge::{Resting, Touched};
 use crate::receipts::{Receipt, Receipts};
+use crate::tally::{Lost, Order, Purge, Settings, Survey, Tally};
 use crate::walk::walk;
-
-/// What is staged, and how.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Which files.
-    pub filter: Filter,
-    /// The name of a file that says that another is complete; `{}` stands for the name of that one.
-    pub flag: Option<String>,
-    /// Which of them first.
-    pub order: Order,
-    /// For how long a file must not have changed.
-    pub quiet: Duration,
-    /// What is removed once it is safe.
-    pub purge: Purge,
-    /// How many files are copied at once.
-    pub n_jobs: usize,
-    /// How long a file of which no lease tells who writes to it is in the trash before it is removed.
-    pub in_trash: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            filter: Filter::default(),
-            flag: None,
-            order: Order::Oldest,
-            quiet: Duration::from_secs(1),
-            purge: Purge::Never,
-            n_jobs: 2,
-            in_trash: Duration::from_secs(60),
-        }
-    }
-}
-
-/// Which file comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// The one that was written longest ago.
-    Oldest,
-    /// The one that was written last.
-    Newest,
-    /// The one with the fewest bytes.
-    Smallest,
-}
-
-/// What is removed from the buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purge {
-    /// Nothing.
-    Never,
-    /// The oldest safe files when room is needed.
-    Space,
-    /// Every safe file.
-    Staged,
-}
-
-/// A file that is not safe, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
-    /// Which.
-    pub path: Vec<u8>,
-    /// Why.
-    pub why: String,
-}
-
-/// How things stand.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Files that are safe, those that were removed included.
-    pub safe: u64,
-    /// Files that are due, or will be when they have been quiet.
-    pub waiting: u64,
-    /// Files that somebody can write to.
-    pub open: u64,
-    /// Files that cannot be copied.
-    pub failed: u64,
-    /// Bytes that are safe.
-    pub bytes_safe: u64,
-    /// Bytes that are not.
-    pub backlog_bytes: u64,
-    /// Bytes that were removed from the buffer.
-    pub purged_bytes: u64,
-    /// Bytes of files in the buffer.
-    pub used_bytes: u64,
-    /// What is not safe and why, at most [`Tally::MAX_LEFT`] of them.
-    pub left: Vec<Left>,
-    /// Pipes, sockets and devices, which are never opened; at most [`Tally::MAX_LEFT`].
-    pub special: Vec<Vec<u8>>,
-    /// Files whose owner, attributes or the like could not be kept.
-    pub plain_copies: u64,
-    /// The first of them, and what it lost.
-    pub first_plain: Option<Left>,
-}
-
-impl Tally {
-    /// How many reasons are kept.
-    pub const MAX_LEFT: usize = 1000;
-
-    pub(crate) fn leave(&mut self, path: &[u8], why: impl Into<String>) {
-        if self.left.len() < Self::MAX_LEFT {
-            self.left.push(Left { path: path.to_owned(), why: why.into() });
-        }
-    }
-}
-
-/// What a look found.
-#[derive(Debug, Default)]
-pub struct Survey {
-    pub(crate) due: VecDeque<Task>,
-    pub(crate) directories: Vec<(Vec<u8>, Attributes)>,
-    /// Bytes of the files that are due.
-    pub due_bytes: u64,
-    /// When the first of those that are not yet quiet will be.
-    pub next_due: Option<Duration>,
-    /// Files that are not yet quiet.
-    pub n_unquiet: u64,
-    /// The first of them.
-    pub(crate) unquiet: Vec<Vec<u8>>,
-}
-
-impl Survey {
-    /// How many files are due.
-    pub fn n_due(&self) -> usize {
-        self.due.len()
-    }
-}
 
 /// A destination that takes nothing at the moment.
 pub type Fault = io::Error;
@@ -173,23 +47,38 @@ pub struct Stager {
     pub(crate) settings: Settings,
     id: u64,
     n_temps: AtomicU64,
+    has_leftovers: Arc<AtomicBool>,
     clones: Clones,
-    whole: Whole,
+    pub(crate) whole: Whole,
+    pub(crate) src_whole: Whole,
     max_files: usize,
+    /// Whether descriptors of the destination may be dead: a call with one of them failed.
+    is_dst_suspect: bool,
+    /// The size of the smallest file that the destination had no room for since the last look, and what it said.
+    no_room: Option<(u64, Fault)>,
+    /// Whether room is so short that files are copied one at a time.
+    is_tight: bool,
     /// How things stood at the last look, and what came of it since.
     pub(crate) tally: Tally,
+    pub(crate) lost: Lost,
     /// Files that somebody had open, or that cannot be copied, by the version that was tried.
     tried: HashMap<Vec<u8>, (Numbers, Trial)>,
     /// Since when a version has been there whose time of change lies in the future.
     seen: HashMap<Vec<u8>, (Numbers, Instant)>,
     /// Directories that were opened to us for the time being, or are new.
-    unfinished: BTreeSet<Vec<u8>>,
+    pub(crate) unfinished: BTreeSet<Vec<u8>>,
     /// Files that are safe and may be removed, by age; those at which it failed are here again after the next look.
     pub(crate) removable: BTreeSet<(i64, Vec<u8>)>,
     /// Of how many names of an inode it is known that they are not safe yet: they will be links to the copy of the first one.
     pub(crate) half_linked: HashMap<u64, u32>,
     /// What is in the trash until it has been there for long enough.
     pub(crate) resting: VecDeque<Resting>,
+    /// Directories of the buffer whose entries were moved, and their times before: to be made durable.
+    pub(crate) touched: BTreeMap<Vec<u8>, Touched>,
+    /// Whether something was moved to, from or out of the trash since it was last durable.
+    pub(crate) is_trash_unsettled: bool,
+    /// What is in the trash from before the machine went down, and cannot be told from a version that counts.
+    pub(crate) stranded: Vec<(u64, Vec<u8>)>,
     /// How many files were others than those that the last look had found, or gone, when they were copied.
     pub(crate) n_changed: u64,
 }
@@ -212,7 +101,8 @@ const LEAST_QUIET: Duration = Duration::from_millis(20);
 
 impl Stager {
     /// Takes a buffer and its destination, and clears up after an earlier run that was cut off.
-    pub fn open(src: &Path, dst: &Path, settings: Settings) -> Result<Self, StageError> {
+    pub fn open(src: &Path, dst: &Path, settings: Settings, pace: &Pace) -> Result<Self, StageError> {
+        let _begun = pace.begin();
         let (src_path, dst_path) = (real(src)?, real(dst)?);
         if is_nested(&src_path, &dst_path) {
             return Err(StageError::Nested { src: src_path, dst: dst_path });
@@ -222,14 +112,21 @@ impl Stager {
             return Err(StageError::Virtual { path: src_path });
         }
         let dst = Dirs::open(&dst_path).map_err(StageError::io("cannot open", &dst_path))?;
+        see_who_writes(&src, &settings)?;
         let own = own_folder(&src, Mode::RWXU).map_err(StageError::io("cannot use", src_path.join(OWN)))?;
         let journal_path = src_path.join(OWN).join(Journal::NAME);
         let journal = Journal::open(&own).map_err(StageError::io("cannot use", journal_path))?;
         let mut journal = journal.ok_or_else(|| StageError::Taken { path: src_path.clone() })?;
+        // However long that took, it was no fault of the destination.
+        pace.is_answered();
         let (id, receipts) = meet(&src_path, &dst, &mut journal, Direction::Out)?;
+        let boot = Boot::present().map_err(StageError::io("cannot read", "/proc"))?;
+        journal
+            .note_boot(&boot)
+            .map_err(StageError::io("cannot write", src_path.join(OWN).join(Journal::NAME)))?;
         let trash = sub_folder(&own, "trash").map_err(StageError::io("cannot use", src_path.join(OWN)))?;
         let prober = Prober::new(&own).map_err(StageError::io("cannot use", src_path.join(OWN)))?;
-        let whole = Whole::of(dst.top());
+        let (whole, src_whole) = (Whole::of(dst.top()), Whole::of(src.top()));
         let mut stager = Self {
             src,
             dst,
@@ -241,21 +138,30 @@ impl Stager {
             settings,
             id,
             n_temps: AtomicU64::new(0),
+            has_leftovers: Arc::default(),
             clones: Clones::default(),
             whole,
+            src_whole,
             max_files: more_descriptors(),
+            is_dst_suspect: false,
+            no_room: None,
+            is_tight: false,
             tally: Tally::default(),
+            lost: Lost::default(),
             tried: HashMap::new(),
             seen: HashMap::new(),
             unfinished: BTreeSet::new(),
             removable: BTreeSet::new(),
             half_linked: HashMap::new(),
             resting: VecDeque::new(),
+            touched: BTreeMap::new(),
+            is_trash_unsettled: false,
+            stranded: Vec::new(),
             n_changed: 0,
         };
         let patterns = stager.own_path().join(PATTERNS);
         stager.note_patterns().map_err(StageError::io("cannot write", patterns))?;
-        stager.clear_up()?;
+        stager.clear_up(pace)?;
         Ok(stager)
     }
 
@@ -265,6 +171,7 @@ impl Stager {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = fs::File::from(openat(&self.own, &*new, flags, Mode::RUSR | Mode::WUSR)?);
         file.write_all(&self.settings.filter.to_bytes())?;
+        file.sync_all()?;
         if new == PATTERNS { Ok(()) } else { Ok(renameat(&self.own, &*new, &self.own, PATTERNS)?) }
     }
 
@@ -306,6 +213,7 @@ impl Stager {
         let mut survey = Survey::default();
         let known = &self.journal.known;
         self.tally = Tally { purged_bytes: known.purged_bytes, ..Tally::default() };
+        self.lost.tell(&mut self.tally);
         let purged = known.purged.iter().filter_map(|path| known.safe.get(path));
         for safe in purged {
             self.tally.safe += 1;
@@ -319,10 +227,15 @@ impl Stager {
         self.removable.clear();
         self.half_linked.clear();
         self.n_changed = 0;
+        (self.no_room, self.is_tight) = (None, false);
         let is_whole = walked.errors.is_empty();
         for (path, why) in walked.errors {
             self.tally.failed += 1;
             self.tally.leave(&path, why);
+        }
+        for (n, path) in &self.stranded {
+            self.tally.failed += 1;
+            self.tally.leave(path, format!("{FROM_BEFORE}; it is {OWN}/trash/{n} now"));
         }
         let flags = Flags::new(self.settings.flag.as_deref(), &walked.found);
         let now_ns = since_1970_ns();
@@ -368,12 +281,21 @@ impl Stager {
         self.tally.used_bytes += numbers.size;
         if let Some(safe) = self.journal.known.safe.get(&path).copied().filter(|safe| safe.numbers == numbers)
         {
-            self.tally.safe += 1;
-            self.tally.bytes_safe += numbers.size;
+            if self.journal.known.purged.contains(&path) {
+                // It is back, whole: its removal was not durable.
+                self.journal.note(Entry::Safe { path: path.clone(), safe });
+            } else {
+                self.tally.safe += 1;
+                self.tally.bytes_safe += numbers.size;
+            }
             self.may_remove(&path, &safe);
             if found.stat.st_nlink > 1 {
                 links.insert(numbers.ino, path);
             }
+            return;
+        }
+        if self.remove_again(&path, &numbers) {
+            self.tally.used_bytes -= numbers.size;
             return;
         }
         self.tally.backlog_bytes += numbers.size;
@@ -477,19 +399,7 @@ impl Stager {
         if let Err(error) = self.make_directories(survey, &mut new, &mut is_noted) {
             return Ok(Some(error));
         }
-        let mut tasks = Vec::new();
-        let mut n_bytes = 0;
-        while let Some(task) = survey.due.front() {
-            if tasks.len() >= self.max_files || !tasks.is_empty() && n_bytes + task.numbers.size > BATCH_BYTES
-            {
-                break;
-            }
-            n_bytes += task.numbers.size;
-            if let Some(task) = survey.due.pop_front() {
-                tasks.push(task);
-            }
-        }
-        survey.due_bytes = survey.due_bytes.saturating_sub(n_bytes);
+        let tasks = self.next_tasks(survey);
         for dir in tasks.iter().map(|task| parent(&task.path)).collect::<BTreeSet<_>>() {
             self.open_up(dir);
         }
@@ -503,27 +413,68 @@ impl Stager {
             pace,
             id: self.id,
             n_temps: &self.n_temps,
+            has_leftovers: &self.has_leftovers,
             clones: &self.clones,
             whole: &self.whole,
+            synced_source: Some(&self.src_whole),
+            known: Some(&self.journal.known),
             n_jobs: self.settings.n_jobs,
         };
         let outcomes = course.run(&tasks, &new);
-        self.note(tasks, outcomes)
+        let (fault, mut without_room) = self.note(tasks, outcomes)?;
+        if !without_room.is_empty() {
+            self.is_tight = true;
+            survey.due_bytes += without_room.iter().map(|task| task.numbers.size).sum::<u64>();
+            survey.due.extend(without_room.drain(..));
+            survey.due.make_contiguous().sort_by_key(|task| task.numbers.size);
+        }
+        let is_full = survey.due.is_empty();
+        Ok(fault.or_else(|| self.no_room.take_if(|_| is_full).map(|(_, error)| error)))
     }
 
-    /// Writes down what came of a batch.
+    /// Takes the next batch from a survey. Where room is short, it is one file at a time, and none as large as one that did not fit.
+    fn next_tasks(&mut self, survey: &mut Survey) -> Vec<Task> {
+        let max_files = if self.is_tight { 1 } else { self.max_files };
+        let mut tasks = Vec::new();
+        let mut n_bytes = 0;
+        while let Some(task) = survey.due.front() {
+            let size = task.numbers.size;
+            if tasks.len() >= max_files || !tasks.is_empty() && n_bytes + size > BATCH_BYTES {
+                break;
+            }
+            let Some(task) = survey.due.pop_front() else { break };
+            survey.due_bytes = survey.due_bytes.saturating_sub(size);
+            match self.no_room.as_ref().filter(|(smallest, _)| size >= *smallest) {
+                Some((_, error)) => self.tally.leave(&task.path, error.to_string()),
+                None => {
+                    n_bytes += size;
+                    tasks.push(task);
+                }
+            }
+        }
+        tasks
+    }
+
+    /// Writes down what came of a batch. Returns what keeps the destination from taking anything, and files that there was no room for beside others.
     fn note(
         &mut self,
         tasks: Vec<Task>,
         outcomes: Vec<Result<crate::batch::Landed, Failure>>,
-    ) -> Result<Option<Fault>, StageError> {
-        let mut fault = None;
+    ) -> Result<(Option<Fault>, Vec<Task>), StageError> {
+        let (mut fault, mut without_room) = (None, Vec::new());
         let mut landed = Vec::new();
+        let is_alone = tasks.len() == 1;
         for (task, outcome) in tasks.into_iter().zip(outcomes) {
             match outcome {
                 Ok(safe) => landed.push((task, safe)),
+                Err(Failure::Fault(error)) if is_no_room(&error) && !is_alone => without_room.push(task),
+                Err(Failure::Fault(error)) if is_no_room(&error) => {
+                    self.tally.leave(&task.path, error.to_string());
+                    self.no_room = Some((task.numbers.size, error));
+                }
                 Err(Failure::Fault(error)) => {
                     self.tally.leave(&task.path, error.to_string());
+                    self.is_dst_suspect = true;
                     fault.get_or_insert(error);
                 }
                 Err(Failure::Open) => {
@@ -554,7 +505,8 @@ impl Stager {
             time_ns,
         });
         if let Err(error) = self.receipts.add(receipts) {
-            return Ok(Some(error));
+            self.is_dst_suspect = true;
+            return Ok((Some(error), without_room));
         }
         for (task, landed) in landed {
             let size = task.numbers.size;
@@ -562,11 +514,8 @@ impl Stager {
             self.tally.safe += 1;
             self.tally.bytes_safe += size;
             self.tally.backlog_bytes = self.tally.backlog_bytes.saturating_sub(size);
-            if let Some(what) = landed.lost {
-                self.tally.plain_copies += 1;
-                let why = format!("{what} could not be kept");
-                self.tally.first_plain.get_or_insert_with(|| Left { path: task.path.clone(), why });
-            }
+            let lost = landed.lost.map(|what| format!("{what} could not be kept"));
+            self.lost.note(&task.path, lost, &mut self.tally);
             self.tried.remove(&task.path);
             let safe = Safe {
                 numbers: task.numbers,
@@ -585,7 +534,7 @@ impl Stager {
             self.journal.note(Entry::Safe { path: task.path, safe });
         }
         self.keep_journal()?;
-        Ok(fault)
+        Ok((fault, without_room))
     }
 
     fn may_remove(&mut self, path: &[u8], safe: &Safe) {
@@ -594,7 +543,8 @@ impl Stager {
             How::Flag => true,
             How::Scan => false,
         };
-        if is_sure && !safe.is_link && self.settings.purge != Purge::Never {
+        // Where a link leads cannot be changed: another one takes its place.
+        if (is_sure || safe.is_link) && self.settings.purge != Purge::Never {
             self.removable.insert((safe.numbers.mtime_ns, path.to_owned()));
         }
     }
@@ -603,121 +553,52 @@ impl Stager {
         self.journal.sync().map_err(StageError::io("cannot write", self.own_path().join(Journal::NAME)))
     }
 
-    /// Makes the directories of the buffer in the destination, those that are empty too.
-    fn make_directories(
-        &mut self,
-        survey: &mut Survey,
-        new: &mut BTreeSet<Vec<u8>>,
-        is_noted: &mut bool,
-    ) -> io::Result<()> {
-        for (path, attributes) in &survey.directories {
-            // Those above come first.
-            if self.journal.known.directories.get(path) == Some(attributes) {
-                continue;
-            }
-            let dir = self.dst.dir(parent(path));
-            let made = dir.and_then(|dir| Ok(mkdirat(&*dir, name(path), Mode::RWXU)?));
-            match made {
-                Ok(()) => drop(new.insert(parent(path).to_owned())),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                // Something else has the name; each file in it will say so.
-                Err(error)
-                    if matches!(
-                        error.raw_os_error(),
-                        Some(libc::ENOTDIR | libc::ELOOP | libc::ENAMETOOLONG)
-                    ) =>
-                {
-                    continue;
-                }
-                Err(error) => return Err(error),
-            }
-            self.unfinished.insert(path.clone());
-            self.journal.note(Entry::Directory { path: path.clone(), attributes: *attributes });
-            *is_noted = false;
-        }
-        survey.directories.clear();
-        Ok(())
-    }
-
-    /// Lets us write to a directory of the destination that has the mode of a read-only one already.
-    fn open_up(&mut self, dir: &[u8]) {
-        if self.journal.known.directories.contains_key(dir) {
-            self.unfinished.insert(dir.to_owned());
-        }
-        if rustix::process::geteuid().is_root() {
-            return;
-        }
-        for dir in crate::batch::ancestors(&join(dir, b"x")).collect::<Vec<_>>().into_iter().rev() {
-            let Ok(stat) = self.dst.stat(dir) else { return };
-            if kind(&stat) == FileType::Directory && stat.st_mode & 0o700 != 0o700 && !dir.is_empty() {
-                let Ok(above) = self.dst.dir(parent(dir)) else { return };
-                let mode = Mode::from_raw_mode(stat.st_mode & 0o7777 | 0o700);
-                let _ = rustix::fs::chmodat(&*above, name(dir), mode, AtFlags::empty());
-                self.unfinished.insert(dir.to_owned());
-            }
-        }
-    }
-
-    /// Gives directories the modes and times they have in the buffer: last, for what is made in them changes their times.
-    pub fn finish_directories(&mut self, survey: &mut Survey) -> Result<Option<Fault>, StageError> {
-        if let Err(error) = self.check_destination() {
-            return Ok(Some(error));
-        }
-        let (mut new, mut is_noted) = (BTreeSet::new(), true);
-        if let Err(error) = self.make_directories(survey, &mut new, &mut is_noted) {
-            return Ok(Some(error));
-        }
-        if !is_noted {
-            self.keep_journal()?;
-        }
-        // The deepest first: above it, the right to go there may go.
-        let known = &self.journal.known.directories;
-        let paths = std::mem::take(&mut self.unfinished).into_iter().rev();
-        let paths: Vec<Vec<u8>> = paths.filter(|path| known.contains_key(path)).collect();
-        for paths in paths.chunks(OPEN_AT_ONCE) {
-            let dirs: Vec<io::Result<Arc<OwnedFd>>> = paths.iter().map(|path| self.finished(path)).collect();
-            let synced = self.whole.sync_open(self.dst.top(), &dirs, || {});
-            for (path, error) in
-                paths.iter().zip(synced).filter_map(|(path, synced)| Some((path, synced.err()?)))
-            {
-                self.tally.plain_copies += 1;
-                let why = format!("mode and times could not be kept: {error}");
-                self.tally.first_plain.get_or_insert_with(|| Left { path: path.clone(), why });
-            }
-        }
-        let new: Vec<Vec<u8>> = new.into_iter().collect();
-        Ok(self.whole.sync_directories(&self.dst, &new, || {}).into_iter().find_map(Result::err))
-    }
-
-    /// A directory of the destination that now has the mode and times it has in the buffer. It is open: that it can be opened again is not said.
-    fn finished(&self, path: &[u8]) -> io::Result<Arc<OwnedFd>> {
-        let dir = self.dst.dir(path)?;
-        let Some(attributes) = self.journal.known.directories.get(path) else { return Ok(dir) };
-        match self.src.dir(path) {
-            Ok(src) => metadata::copy(&*src, &*dir, attributes)?,
-            Err(_) => metadata::apply(&*dir, attributes)?,
-        };
-        Ok(dir)
-    }
-
-    /// Whether the destination is still the one it was.
-    pub(crate) fn check_destination(&self) -> io::Result<()> {
-        let gone = |what: String| io::Error::new(io::ErrorKind::NotFound, what);
+    /// Whether the destination is still the one it was: its mark says so. A client that died and was mounted again is another file system, and
+    /// what was open there is dead; then it is opened anew.
+    pub(crate) fn check_destination(&mut self) -> io::Result<()> {
         let path = self.dst.path();
-        let (held, named) = (fstat(self.dst.top())?, rustix::fs::stat(path)?);
-        if (held.st_dev, held.st_ino) != (named.st_dev, named.st_ino) || held.st_nlink == 0 {
-            return Err(gone(format!("{} is another directory now", path.display())));
-        }
+        let named = rustix::fs::stat(path)?;
         let mark = path.join(OWN).join(Receipts::name(self.id));
-        rustix::fs::lstat(&mark).map_err(|_| gone(format!("its mark {} is missing", mark.display())))?;
+        if let Err(error) = rustix::fs::lstat(&mark) {
+            let what = format!("its mark {} is missing: {error}", mark.display());
+            return Err(io::Error::new(io::Error::from(error).kind(), what));
+        }
+        let is_held = fstat(self.dst.top()).is_ok_and(|held| {
+            (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino) && held.st_nlink > 0
+        });
+        if is_held && !self.is_dst_suspect {
+            return Ok(());
+        }
+        let dst = Dirs::open(path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        self.receipts = Receipts::open(&openat(dst.top(), OWN, flags, Mode::empty())?, self.id)?;
+        self.whole = Whole::of(dst.top());
+        self.dst = dst;
+        self.is_dst_suspect = false;
         Ok(())
     }
 
     /// Removes what an earlier run began, and returns what it was about to remove.
-    fn clear_up(&mut self) -> Result<(), StageError> {
-        remove_temps(&self.dst, &self.journal, self.id);
+    fn clear_up(&mut self, pace: &Pace) -> Result<(), StageError> {
+        let leftovers = remove_temps(&self.dst, &self.journal, self.id, pace);
+        self.has_leftovers.store(!leftovers.is_empty(), Ordering::Relaxed);
         self.return_trash()
     }
+
+    /// Removes temporary files that could not be removed when a copy failed, and reports those that still cannot.
+    pub(crate) fn remove_leftovers(&mut self, pace: &Pace) {
+        let _begun = pace.begin();
+        if self.has_leftovers.load(Ordering::Relaxed) && self.check_destination().is_ok() {
+            let leftovers = remove_temps(&self.dst, &self.journal, self.id, pace);
+            self.has_leftovers.store(!leftovers.is_empty(), Ordering::Relaxed);
+            self.tally.report_leftovers(leftovers);
+        }
+    }
+}
+
+/// Whether the destination has no room for a file, or for its owner; a smaller one may fit.
+fn is_no_room(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
 }
 
 /// Which files have their flag.
@@ -748,6 +629,19 @@ impl Flags {
             .is_some_and(|rest| rest.ends_with(after) && rest.len() > after.len());
         is_flag || self.paths.contains(&join(parent(path), &[before, last, after].concat()))
     }
+}
+
+/// Refuses a buffer that other machines may write to, unless somebody says when its files are closed.
+fn see_who_writes(src: &Dirs, settings: &Settings) -> Result<(), StageError> {
+    let opened = StageError::io("cannot open", src.path());
+    if settings.flag.is_some()
+        || settings.has_no_writers_elsewhere
+        || !may_have_writers_elsewhere(src.top()).map_err(opened)?
+    {
+        return Ok(());
+    }
+    let file_system = file_system(src.top()).unwrap_or_else(|| "an unknown file system".to_owned());
+    Err(StageError::WritersElsewhere { path: src.path().to_owned(), file_system })
 }
 
 /// Where a path leads, whatever links are on the way.
@@ -844,15 +738,22 @@ pub(crate) fn new_id() -> io::Result<u64> {
     Ok(u64::from_le_bytes(random))
 }
 
-/// Removes what an earlier run of this pair began in directories that its journal knows.
-pub(crate) fn remove_temps(dst: &Dirs, journal: &Journal, id: u64) {
+/// Removes what an earlier run of this pair began in directories that its journal knows. Returns the directories in which that failed, and why.
+pub(crate) fn remove_temps(dst: &Dirs, journal: &Journal, id: u64, pace: &Pace) -> Vec<(Vec<u8>, io::Error)> {
     let dirs = journal.known.directories.keys().map(Vec::as_slice).chain([&b""[..]]);
-    for dir in dirs.filter_map(|path| dst.dir(path).ok()) {
-        let Ok(entries) = Dir::read_from(&*dir) else { continue };
-        for entry in entries.flatten().filter(|entry| is_temp_of(id, entry.file_name().to_bytes())) {
-            let _ = unlinkat(&*dir, entry.file_name(), AtFlags::empty());
+    let remove = |path: &[u8]| -> io::Result<()> {
+        let dir = dst.dir(path)?;
+        pace.is_answered();
+        for entry in Dir::read_from(&*dir)? {
+            let entry = entry?;
+            if is_temp_of(id, entry.file_name().to_bytes()) {
+                unlinkat(&*dir, entry.file_name(), AtFlags::empty())?;
+            }
         }
-    }
+        Ok(())
+    };
+    let failed = |path: &[u8]| Some((path.to_owned(), remove(path).err()?));
+    dirs.filter_map(failed).filter(|(_, error)| error.kind() != io::ErrorKind::NotFound).collect()
 }
 
 /// The mount point of fstab at or above `path` at which nothing is mounted.

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
     use crate::numbers::Numbers;
     use crate::run::run_once;
-    use crate::stager::Settings;
+    use crate::tally::Settings;
     use iotide_testkit::FreshDir;
     use std::fs;
     use std::time::Duration;
@@ -50,8 +50,8 @@ mod tests {
         fs::write(src.join("same"), "12345").unwrap();
         fs::write(src.join("rewritten"), "12345").unwrap();
         let settings = Settings { quiet: Duration::ZERO, ..Settings::default() };
-        let mut stager = Stager::open(&src, &dst, settings).unwrap();
         let pace = Pace::free();
+        let mut stager = Stager::open(&src, &dst, settings, &pace).unwrap();
         assert!(run_once(&mut stager, &pace, None, &mut |_| {}).unwrap().is_none());
         assert_eq!(stager.read_timeless_again(&pace), 0, "these have times");
         for safe in stager.journal.known.safe.values_mut() {

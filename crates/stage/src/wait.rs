@@ -69,6 +69,13 @@ pub fn is_safe(root: &Path, path: &[u8]) -> Result<Waited, StageError> {
     })
 }
 
+/// Whether a stager is at work on a buffer; nobody is if that cannot be seen.
+pub fn is_being_staged(root: &Path) -> bool {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let own = Dirs::open(root).and_then(|tree| Ok(openat(tree.top(), OWN, flags, Mode::empty())?));
+    own.and_then(|own| Journal::is_taken(&own)).unwrap_or(false)
+}
+
 /// More than this are no patterns of ours.
 const MAX_PATTERNS: u64 = 1 << 20;
 

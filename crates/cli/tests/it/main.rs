@@ -143,8 +143,12 @@ mod stage;
 mod stage_faults;
 /// `iotide stage out`: what its options do, and with the rest of the house.
 mod stage_options;
+/// `iotide stage out` and power failures.
+mod stage_power;
 /// The scripts for a batch system, with signals and an environment alone.
 mod stage_scripts;
+/// `iotide stage` with storage that keeps less, goes away and comes back, or is shared.
+mod stage_storage;
 
 /// `iotide mount`: what POSIX asks, random operations beside a plain file, crashes, and whose requests they are.
 mod mount;

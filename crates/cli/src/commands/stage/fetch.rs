@@ -13,11 +13,10 @@ use iotide_sched::staging::{Controller, Policy, Settings as Rules};
 use iotide_stage::{Fetch, Pace, Plan, Room, Tally, Wanted, fetch_in_gaps};
 
 use super::forecast::ForecastArgs;
-use super::out::stop_on_signals;
 use super::{WRITTEN_AND_READ_BACK, status_of, told, with_progress};
 use crate::ExitStatus;
-use crate::commands::OutputArgs;
 use crate::commands::ioskel::parse_size;
+use crate::commands::{OutputArgs, heed_signals};
 use crate::ui::Ui;
 
 /// Bring inputs into a buffer, in the order in which they are needed
@@ -134,6 +133,16 @@ fn in_gaps(
         ui.status(trouble);
     }
     Ok(ended)
+}
+
+fn stop_on_signals(is_over: &Arc<AtomicBool>) -> anyhow::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+    // Asked a second time, it ends at once: that is as safe as any other moment.
+    heed_signals(&Arc::default())?;
+    for signal in [SIGTERM, SIGINT, SIGUSR1, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(is_over)).context("cannot handle signals")?;
+    }
+    Ok(())
 }
 
 fn read_list(path: &Path, fetch: &Fetch) -> anyhow::Result<Wanted> {

@@ -21,6 +21,7 @@ mod status;
 mod turns;
 mod verify;
 mod wait;
+mod worker;
 
 /// Move files between a buffer and a parallel file system while a job computes
 #[derive(clap::Args, Debug)]
@@ -132,8 +133,14 @@ fn told(tally: &Tally, source: &Path, destination: &Path) -> Staging {
     }
 }
 
-/// 0 if all is safe, 1 if something is left.
+/// The state of a buffer that was never looked at: nothing is known to be safe.
+const UNSEEN: &str = "scan";
+/// The state of one whose stager was killed: nothing is known of what was written since.
+const KILLED: &str = "killed";
+
+/// 0 if all is safe, 1 if something is left or nobody has looked.
 fn status_of(staging: &Staging) -> ExitStatus {
     let StagedFiles { waiting, open, failed, .. } = staging.files;
-    if waiting + open + failed == 0 { ExitStatus::Done } else { ExitStatus::NothingFound }
+    let is_known = staging.state != UNSEEN && staging.state != KILLED;
+    if is_known && waiting + open + failed == 0 { ExitStatus::Done } else { ExitStatus::NothingFound }
 }

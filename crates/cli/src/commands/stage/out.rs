@@ -16,10 +16,11 @@ use iotide_stage::{
 
 use super::forecast::ForecastArgs;
 use super::turns::{Place, TurnArgs, job_id};
-use super::{WRITTEN_AND_READ_BACK, parse_pattern, status_of, told, with_progress};
+use super::worker::{Asked, give_up, work_in_a_child};
+use super::{UNSEEN, WRITTEN_AND_READ_BACK, parse_pattern, status_of, told, with_progress};
 use crate::ExitStatus;
+use crate::commands::OutputArgs;
 use crate::commands::ioskel::{parse_seconds, parse_size};
-use crate::commands::{OutputArgs, heed_signals};
 use crate::ui::Ui;
 
 /// Copy files from a buffer as they are closed, in the gaps between I/O phases
@@ -141,8 +142,7 @@ Examples:
 pub(super) fn run(ui: &mut Ui, args: &OutArgs) -> anyhow::Result<ExitStatus> {
     args.turns.take_own_name(&args.src, &args.dst, args.answer_timeout)?;
     // From here on: a job may be over before its buffer has been looked at, and its results are to be safe all the same.
-    let is_over = Arc::new(AtomicBool::new(false));
-    stop_on_signals(&is_over)?;
+    let asked = work_in_a_child()?;
     let place = args.turns.keep_place()?;
     if args.make
         && let Err(error) = fs::create_dir(&args.dst)
@@ -150,7 +150,8 @@ pub(super) fn run(ui: &mut Ui, args: &OutArgs) -> anyhow::Result<ExitStatus> {
     {
         return Err(error).with_context(|| format!("cannot make {}", args.dst.display()));
     }
-    let mut stager = Stager::open(&args.src, &args.dst, args.settings())?;
+    let pace = Pace::free();
+    let mut stager = args.open(&pace)?;
     let mut notes = Vec::new();
     if stager.is_virtual() {
         notes.push("a preloaded library serves the buffer: a file is complete when its flag is there, and nothing is removed");
@@ -159,19 +160,18 @@ pub(super) fn run(ui: &mut Ui, args: &OutArgs) -> anyhow::Result<ExitStatus> {
             "the buffer's file system has no leases: open files are found in /proc, and only files with a flag are removed",
         );
     }
-    let pace = Pace::free();
     let shown = Shown { args, place: &place, began: Instant::now(), last: None, notes };
     // From the beginning the destination says whose it is.
-    keep_status(&stager, args, &Staging { state: "idle".to_owned(), ..shown.of(stager.tally()) });
+    keep_status(&stager, args, &Staging { state: UNSEEN.to_owned(), ..shown.of(stager.tally()) });
     let ended = match args.once {
-        true => once(ui, args, &mut stager, &pace, &is_over)?,
-        false => long(ui, args, &mut stager, &pace, is_over, shown.clone())?,
+        true => once(ui, args, &mut stager, &pace, &asked, shown.clone())?,
+        false => long(ui, args, &mut stager, &pace, asked, shown.clone())?,
     };
     let Ended { fault, interference_s, moving_s } = ended;
     let moved_bytes = pace.moved_bytes();
     let mut staging = Staging { interference_s, moving_s, moved_bytes, ..shown.of(stager.tally()) };
     if let Some(error) = &fault {
-        staging.state = "stuck".to_owned();
+        staging.state = STUCK.to_owned();
         staging.reason = Some(error.as_str().into());
     }
     keep_status(&stager, args, &staging);
@@ -199,9 +199,12 @@ fn once(
     args: &OutArgs,
     stager: &mut Stager,
     pace: &Pace,
-    is_over: &Arc<AtomicBool>,
+    asked: &Asked,
+    mut shown: Shown<'_>,
 ) -> anyhow::Result<Ended> {
     use std::sync::atomic::Ordering::Relaxed;
+    let is_ended = || asked.is_over.load(Relaxed) || asked.is_withdrawn.load(Relaxed);
+    let own = stager.own_path();
     pace.set_rate(args.bandwidth.map_or(f64::INFINITY, |bytes| bytes as f64));
     let began = Instant::now();
     let deadline = args.deadline.map(Duration::from_secs_f64);
@@ -209,7 +212,7 @@ fn once(
     let fault = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_done.load(Relaxed) {
-                if is_over.load(Relaxed) || deadline.is_some_and(|deadline| began.elapsed() >= deadline) {
+                if is_ended() || deadline.is_some_and(|deadline| began.elapsed() >= deadline) {
                     pace.stop();
                 }
                 if args.is_unanswered(pace) {
@@ -220,7 +223,11 @@ fn once(
         });
         let high_water = args.high_water_bytes().map(|bytes| bytes as u64);
         let fault = with_progress(ui, pace, WRITTEN_AND_READ_BACK, || {
-            run_once(stager, pace, high_water, &mut |_| {})
+            run_once(stager, pace, high_water, &mut |tally| {
+                if let Some(staging) = shown.while_once(tally) {
+                    write_status(&own, "status.json", &staging);
+                }
+            })
         });
         is_done.store(true, Relaxed);
         fault
@@ -233,9 +240,10 @@ fn long(
     args: &OutArgs,
     stager: &mut Stager,
     pace: &Pace,
-    is_over: Arc<AtomicBool>,
+    asked: Asked,
     mut shown: Shown<'_>,
 ) -> anyhow::Result<Ended> {
+    let Asked { is_over, is_withdrawn } = asked;
     let rules = Rules {
         capacity_bytes: args.capacity_bytes(),
         high_water: args.high_water,
@@ -248,9 +256,6 @@ fn long(
     let (tell, hints) = mpsc::channel();
     let following = args.forecast.start(shown.began, &tell, &is_over, true)?;
     let is_over_too = Arc::clone(&is_over);
-    let is_withdrawn = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGUSR2, Arc::clone(&is_withdrawn))
-        .context("cannot handle signals")?;
     args.end_with_its_process(&is_withdrawn)?;
     let plan = Plan {
         controller: Controller::new(rules),
@@ -287,16 +292,6 @@ fn long(
     Ok(Ended { fault: fault.map(|error| error.to_string()), ..ended })
 }
 
-pub(super) fn stop_on_signals(is_over: &Arc<AtomicBool>) -> anyhow::Result<()> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
-    // Asked a second time, it ends at once: that is as safe as any other moment. SIGUSR1 announces the end, and does not count.
-    heed_signals(&Arc::default())?;
-    for signal in [SIGTERM, SIGINT, SIGUSR1, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(is_over)).context("cannot handle signals")?;
-    }
-    Ok(())
-}
-
 /// What others are shown of a run.
 #[derive(Clone)]
 struct Shown<'a> {
@@ -314,9 +309,27 @@ impl Shown<'_> {
         staging
     }
 
-    /// What to show, if it is news and the last is a second old.
-    fn when_changed(&mut self, progress: &Progress) -> Option<Staging> {
+    /// What to show of a run that copies what is there: at first, and whenever the last is a second old.
+    fn while_once(&mut self, tally: &iotide_stage::Tally) -> Option<Staging> {
         if self.last.as_ref().is_some_and(|(at, _)| at.elapsed() < Duration::from_secs(1)) {
+            return None;
+        }
+        let staging = Staging { state: "run".to_owned(), ..self.of(tally) };
+        self.last = Some((Instant::now(), staging.clone()));
+        Some(staging)
+    }
+
+    /// What to show, if it is news and the last is a second old; that nothing can be copied is shown at once.
+    fn when_changed(&mut self, progress: &Progress) -> Option<Staging> {
+        let is_shown = |last: &Staging| {
+            progress
+                .fault
+                .as_deref()
+                .is_none_or(|fault| last.state == STUCK && last.reason == Some(fault.into()))
+        };
+        let is_recent =
+            |(at, last): &(Instant, Staging)| at.elapsed() < Duration::from_secs(1) && is_shown(last);
+        if self.last.as_ref().is_some_and(is_recent) {
             return None;
         }
         let mut staging = Staging { state: "idle".to_owned(), ..self.of(&progress.tally) };
@@ -330,6 +343,9 @@ impl Shown<'_> {
             staging.basis = Some(decision.basis.name().to_owned());
             staging.full_at_s = decision.full_at_s.map(|at_s| (at_s - now_s).max(0.0));
             staging.reason.get_or_insert_with(|| decision.why.to_string().into());
+        }
+        if progress.fault.is_some() {
+            staging.state = STUCK.to_owned();
         }
         // Now and then without news, too: what is old is taken for what a stager left that was killed.
         let is_old = |at: &Instant| at.elapsed() >= Duration::from_secs(10);
@@ -440,7 +456,7 @@ impl OutArgs {
             let is_stuck = self.is_unanswered(pace);
             if is_stuck && !is_told {
                 let mut staging = last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                staging.state = "stuck".to_owned();
+                staging.state = STUCK.to_owned();
                 staging.reason = Some(self.unanswered().into());
                 write_status(own, "status.json", &staging);
             }
@@ -455,8 +471,31 @@ impl OutArgs {
     /// Ends, whatever is being waited for: that is as safe as any other moment.
     fn give_up(&self) -> ! {
         // Who prints otherwise is waiting.
-        crate::ui::last_words(&format!("cannot copy to {}", self.unanswered()));
-        std::process::exit(2)
+        crate::ui::last_words(&format!(
+            "{}; what is left stays in {}",
+            self.unanswered(),
+            self.src.display()
+        ));
+        give_up()
+    }
+
+    /// Opens both directories, unless the destination takes too long.
+    fn open(&self, pace: &Pace) -> anyhow::Result<Stager> {
+        use std::sync::atomic::Ordering::Relaxed;
+        let is_open = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_open.load(Relaxed) {
+                    if self.is_unanswered(pace) {
+                        self.give_up();
+                    }
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            });
+            let stager = Stager::open(&self.src, &self.dst, self.settings(), pace);
+            is_open.store(true, Relaxed);
+            Ok(stager?)
+        })
     }
 
     fn settings(&self) -> Settings {
@@ -468,6 +507,7 @@ impl OutArgs {
                 first: which.first.clone(),
             },
             flag: which.flag.clone(),
+            has_no_writers_elsewhere: matches!(self.policy, PolicyName::End) || is_on_one_node(),
             order: match which.order {
                 OrderName::Oldest => Order::Oldest,
                 OrderName::Newest => Order::Newest,
@@ -507,6 +547,15 @@ impl From<PolicyName> for Policy {
         }
     }
 }
+
+/// Whether the batch system says that the job has this node alone.
+fn is_on_one_node() -> bool {
+    let is_one = |name| std::env::var(name).is_ok_and(|n| n == "1");
+    ["SLURM_JOB_NUM_NODES", "SLURM_NNODES", "PBS_NUM_NODES"].into_iter().any(is_one)
+}
+
+/// The state of a run whose destination takes nothing.
+const STUCK: &str = "stuck";
 
 fn parse_share(text: &str) -> Result<f64, String> {
     let share = text.parse().ok().filter(|share| *share > 0.0 && *share <= 1.0);

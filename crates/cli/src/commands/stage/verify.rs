@@ -12,7 +12,7 @@ use crate::ui::Ui;
 
 /// Read every file that was staged to a directory, and compare it with its receipt
 ///
-/// Exit status: 0 every file is as it was, 1 at least one is not, 2 failed.
+/// Exit status: 0 every file is as it was, 1 at least one is not, or there is none, 2 failed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct VerifyArgs {
@@ -44,7 +44,12 @@ pub(super) fn run(ui: &mut Ui, args: &VerifyArgs) -> anyhow::Result<ExitStatus> 
             .map(|fault| LeftFile { path: shown(&fault.path), why: fault.why.as_str().into() })
             .collect(),
     };
-    let is_good = check.faults.is_empty();
+    let status = match (check.faults.is_empty(), check.files_good) {
+        // That nothing is wrong with no files must not pass for an answer.
+        (true, 0) => ExitStatus::NothingFound,
+        (true, _) => ExitStatus::Done,
+        (false, _) => ExitStatus::Worse,
+    };
     args.output.deliver(ui, &StageAnswer::of_check(check))?;
-    Ok(if is_good { ExitStatus::Done } else { ExitStatus::Worse })
+    Ok(status)
 }
