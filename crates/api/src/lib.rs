@@ -101,6 +101,7 @@ mod plan;
 mod progress;
 mod reads;
 mod report;
+mod server_targets;
 mod settings;
 mod signature;
 mod simulate;

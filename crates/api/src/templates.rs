@@ -14,6 +14,7 @@ use iotide_sim::system::{
 use iotide_trace::{Activity, Sampling, SamplingKind, Span, sample};
 
 use crate::in_flight::{InFlight, Overlaps};
+use crate::server_targets::ServerTargets;
 use crate::{Error, Input, application, observe, read_text};
 
 /// Between these, groups may be one kind or two: their figures are less than a quarter apart, or twice.
@@ -22,6 +23,8 @@ const ALIKE: f64 = 1.25;
 const APART: f64 = 2.0;
 /// Growth with the number of processes is told from so many sizes.
 const LEAST_SIZES: usize = 3;
+/// The size of requests where nobody counts them.
+const ASSUMED_REQUEST: f64 = 1_048_576.0;
 /// Bins of a trace: enough for bursts of a thousandth of the run.
 const BINS: f64 = 20_000.0;
 
@@ -55,9 +58,9 @@ pub fn storage_of_file(path: &Path) -> Result<Storage, Error> {
 /// Describes runs, makes them comparable and puts those that are alike together.
 pub fn templates(inputs: &[PathBuf], options: &TemplateOptions) -> Result<TemplatesReport, Error> {
     let mut all = BinnedRuns::default();
-    let mut overlaps = Overlaps::default();
+    let mut seen = StorageSeen::default();
     for path in inputs {
-        let read = read_runs(path, &mut overlaps)?;
+        let read = read_runs(path, &mut seen)?;
         all.p_ref = all.p_ref.or(read.p_ref);
         all.runs.extend(read.runs);
     }
@@ -70,7 +73,7 @@ pub fn templates(inputs: &[PathBuf], options: &TemplateOptions) -> Result<Templa
         all.runs.iter().map(|run| describe_bursts(run.dt_s, &run.ops, &run.bytes)).collect();
     let fitted = match options.ladder.as_deref() {
         Some(ladder) => Some(storage_of_ladder(ladder)?),
-        None => storage_of_overlaps(&overlaps, &mut report),
+        None => storage_of_overlaps(&seen.overlaps, &mut report),
     };
     let mut points: Vec<Point> = Vec::new();
     for (index, (run, described)) in all.runs.iter().zip(&described).enumerate() {
@@ -102,18 +105,30 @@ pub fn templates(inputs: &[PathBuf], options: &TemplateOptions) -> Result<Templa
     report.runs.sort_by_key(|run| run.index);
     report.storage = match &fitted {
         Some(fitted) => Some(StorageEntry::new(fitted)),
+        None if !seen.targets.is_empty() => Some(storage_of_targets(&seen.targets, &mut report)),
         None => storage_of_bursts(&described, &mut report),
     };
+    report.notes.append(&mut seen.notes);
     Ok(report)
+}
+
+/// What traces and logs tell of the storage.
+#[derive(Debug, Default)]
+struct StorageSeen {
+    overlaps: Overlaps,
+    /// Bytes a second that targets moved at the most, by name.
+    targets: BTreeMap<String, f64>,
+    /// What is taken for granted.
+    notes: Vec<String>,
 }
 
 /// A trace in bins.
 pub(crate) fn read_trace(path: &Path) -> Result<Vec<BinnedRun>, Error> {
-    Ok(read_runs(path, &mut Overlaps::default())?.runs)
+    Ok(read_runs(path, &mut StorageSeen::default())?.runs)
 }
 
 /// Runs that are described in JSON, or a trace.
-fn read_runs(path: &Path, overlaps: &mut Overlaps) -> Result<BinnedRuns, Error> {
+fn read_runs(path: &Path, seen: &mut StorageSeen) -> Result<BinnedRuns, Error> {
     if path.extension().is_some_and(|end| end == "json") {
         let text = read_text(path)?;
         if text.contains("\"runs\"") && text.contains("\"dt_s\"") {
@@ -122,16 +137,24 @@ fn read_runs(path: &Path, overlaps: &mut Overlaps) -> Result<BinnedRuns, Error> 
         }
     }
     let input = Input::file(path);
-    let observed = observe::<(Activity, InFlight)>(&input, &OpenOptions::default())?;
-    let (activity, in_flight) = observed.beside;
-    overlaps.add(&in_flight.finish());
+    let observed = observe::<(Activity, (InFlight, ServerTargets))>(&input, &OpenOptions::default())?;
+    let (activity, (in_flight, servers)) = observed.beside;
+    seen.overlaps.add(&in_flight.finish());
+    for (target, bps) in servers.fastest(&observed.info.files) {
+        let most = seen.targets.entry(target.to_owned()).or_insert(0.0);
+        *most = most.max(bps);
+    }
     let sums = activity.finish(&observed.info);
     let signal = observed.reads.plus(&observed.writes);
     let Some(span) = signal.span() else { return Ok(BinnedRuns::default()) };
     let counted = [&sums.reads, &sums.writes];
     let bins = counted.iter().flat_map(|sizes| sizes.exact.iter().chain(&sizes.averaged));
     let (n_calls, bytes) = bins.fold((0, 0.0), |(n, bytes), bin| (n + bin.calls, bytes + bin.bytes));
-    let request_bytes = if n_calls > 0 { bytes / n_calls as f64 } else { f64::INFINITY };
+    let counted = if n_calls > 0 { Some(bytes / n_calls as f64) } else { servers.request_bytes() };
+    let request_bytes = counted.unwrap_or_else(|| {
+        seen.notes.push(format!("{} does not tell how large requests were: 1 MiB is assumed", input.name()));
+        ASSUMED_REQUEST
+    });
     let job = &observed.info.job;
     // Computing before the first and after the last burst belongs to the run.
     let window = Span { start: span.start, end: span.end };
@@ -345,6 +368,15 @@ fn storage_of_overlaps(overlaps: &Overlaps, report: &mut TemplatesReport) -> Opt
 /// So many different numbers of requests in flight tell how storage shares itself.
 const LEAST_NUMBERS: usize = 3;
 
+/// Logs of servers tell what each of their targets moved at the most.
+fn storage_of_targets(targets: &BTreeMap<String, f64>, report: &mut TemplatesReport) -> StorageEntry {
+    report.notes.push(format!(
+        "no ladder of the storage was given: its targets are {}, each with the most it moved in the logs, which is the least it can move",
+        targets.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+    ));
+    StorageEntry::at_least(targets.values().copied())
+}
+
 /// Without that, all that is known of the storage is what the fastest burst got.
 fn storage_of_bursts(described: &[Described], report: &mut TemplatesReport) -> Option<StorageEntry> {
     let fastest = described.iter().filter_map(|described| match described {
@@ -358,6 +390,6 @@ fn storage_of_bursts(described: &[Described], report: &mut TemplatesReport) -> O
             "no ladder of the storage was given: its bandwidth is taken to be what the fastest burst got, which is the least it can be"
                 .to_owned(),
         );
-        StorageEntry::at_least(fastest_bps)
+        StorageEntry::at_least([fastest_bps])
     })
 }

@@ -29,7 +29,14 @@ pub(crate) struct Groups {
     proc: PathBuf,
     /// Those of this process; `None` where the system does not let it change them, as in a user namespace of one user.
     own: Option<Vec<Gid>>,
-    known: Mutex<HashMap<Who, (Instant, Arc<[Gid]>)>>,
+    known: Mutex<HashMap<Who, Known>>,
+}
+
+/// Groups of a caller, and when they were looked up.
+#[derive(Clone, Debug)]
+struct Known {
+    checked: Instant,
+    groups: Arc<[Gid]>,
 }
 
 impl Groups {
@@ -48,23 +55,23 @@ impl Groups {
 
     fn of(&self, who: Who) -> Arc<[Gid]> {
         let now = Instant::now();
-        let is_fresh = |checked: &Instant| now.duration_since(*checked) < TRUST;
+        let is_fresh = |known: &Known| now.duration_since(known.checked) < TRUST;
         {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((_, groups)) = known.get(&who).filter(|(checked, _)| is_fresh(checked)) {
-                return Arc::clone(groups);
+            if let Some(known) = known.get(&who).filter(|known| is_fresh(known)) {
+                return Arc::clone(&known.groups);
             }
         }
         // Not under the lock: /proc may be slow, and other callers need not wait for it.
         let groups: Arc<[Gid]> = self.read(who.thread).into();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MAX_KNOWN {
-            known.retain(|_, (checked, _)| is_fresh(checked));
+            known.retain(|_, known| is_fresh(known));
             if known.len() >= MAX_KNOWN {
                 known.clear();
             }
         }
-        known.insert(who, (now, Arc::clone(&groups)));
+        known.insert(who, Known { checked: now, groups: Arc::clone(&groups) });
         groups
     }
 
@@ -117,7 +124,7 @@ mod tests {
         assert_eq!(raw(&groups.of(who)), [4, 5000, 65534]);
         dir.write("41/status", "Groups:\t\n");
         assert_eq!(raw(&groups.of(who)), [4, 5000, 65534], "within the trust");
-        groups.known.lock().unwrap().get_mut(&who).unwrap().0 -= 2 * TRUST;
+        groups.known.lock().unwrap().get_mut(&who).unwrap().checked -= 2 * TRUST;
         assert!(groups.of(who).is_empty());
         assert!(groups.of(Who { thread: 42, uid: 1000 }).is_empty(), "not there");
     }

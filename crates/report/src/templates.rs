@@ -158,17 +158,19 @@ impl StorageEntry {
         }
     }
 
-    /// Of which only a bandwidth is known that it has at least.
-    pub fn at_least(bandwidth_bps: f64) -> Self {
-        let target = TargetEntry {
+    /// Of whose targets only bandwidths are known that they have at least.
+    pub fn at_least(targets_bps: impl IntoIterator<Item = f64>) -> Self {
+        let target = |bandwidth_bps| TargetEntry {
             iops: None,
             servers: 1,
             stream_bps: None,
             bandwidth_bps: Some(bandwidth_bps),
             errors: TargetErrorsEntry::default(),
         };
+        let targets: Vec<TargetEntry> = targets_bps.into_iter().map(target).collect();
+        let bandwidth_bps: f64 = targets.iter().filter_map(|target| target.bandwidth_bps).sum();
         Self {
-            targets: vec![target],
+            targets,
             servers: 1,
             iops: None,
             stream_bps: None,
@@ -183,7 +185,11 @@ impl StorageEntry {
         let least = |name: &str| if self.at_least.contains(&name) { "at least " } else { "" };
         let mut said = Vec::new();
         if let Some(bps) = self.bandwidth_bps {
-            said.push(format!("{}{}", least("bandwidth_bps"), text::bandwidth(bps)));
+            let among = match self.targets.len() {
+                0 | 1 => String::new(),
+                n => format!(" over {n} targets"),
+            };
+            said.push(format!("{}{}{among}", least("bandwidth_bps"), text::bandwidth(bps)));
         }
         if let Some(bps) = self.stream_bps {
             said.push(format!("{}{} a stream", least("stream_bps"), text::bandwidth(bps)));

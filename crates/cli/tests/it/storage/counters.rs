@@ -103,11 +103,22 @@ fn what_bricks_of_gluster_count_is_what_clients_wrote() {
             "{targets:?}"
         );
     }
-    // The log is one for `signature`, too.
+    // Bricks are the targets of a model.
     let dir = Dir::new();
-    let log = dumps.to_str().unwrap();
-    let told = dir.iotide(["info", log]).exits_with(0).stdout;
-    assert!(told.contains("gluster"), "{told}");
+    let system = dir.iotide(["templates", dumps.to_str().unwrap(), "--format", "json"]).exits_with(0).json();
+    assert_eq!(system["storage"]["targets"].as_array().map(Vec::len), Some(3), "{system}");
+    // A daemon that runs beside them counts the same.
+    let place = iotide_testkit::FreshDir::new("serve-gluster");
+    let _daemon = crate::serve::Daemon::start(&place);
+    let brick = gluster.dump_of("rep", 1).file_stem().unwrap().to_str().unwrap().replace("glusterfsd_", "");
+    until("the daemon has read the dumps", || {
+        let metrics = crate::serve::get_at(&place.join("socket"), "/metrics").1;
+        let line = metrics.lines().find(|line| {
+            line.starts_with("iotide_node_gluster_written_bytes_total")
+                && line.contains(&format!("\"{brick}\""))
+        });
+        line.is_some_and(|line| line.ends_with(&format!(" {}", 20 * MIB)))
+    });
 }
 
 #[test]
