@@ -116,8 +116,7 @@ impl Gekko {
         let mut command = Command::new("timeout");
         let name = |name: &str, path: &Path| format!("{name}={}", path.display());
         command
-            // In the foreground: a signal to it reaches the program once, and not a second time by its group.
-            .args(["--foreground", "-k", "1", &PATIENCE_S.to_string(), "env"])
+            .args(["-k", "1", &PATIENCE_S.to_string(), "env"])
             .arg(name("LD_PRELOAD", &self.library))
             .arg(name("LD_LIBRARY_PATH", self.library.parent().unwrap_or(&self.library)))
             .arg(name("LIBGKFS_HOSTS_FILE", &self.bed.folder.join("hosts")))
@@ -226,9 +225,10 @@ fn done(mut command: Command) -> Result<Output, String> {
 }
 
 fn last_words(output: &Output) -> String {
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said: Vec<&str> = said.lines().rev().take(3).collect();
-    format!("{}: {}", output.status, said.into_iter().rev().collect::<Vec<_>>().join(" | "))
+    let said =
+        [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said).into_owned()).concat();
+    let last: Vec<&str> = said.lines().rev().take(5).collect();
+    format!("{}: {}", output.status, last.into_iter().rev().collect::<Vec<_>>().join(" | "))
 }
 
 fn json(output: &Output) -> Result<Value, String> {
@@ -326,26 +326,32 @@ fn results_leave_in_the_gaps(gekko: &Gekko) -> Result<String, String> {
     let stager = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let stager = stager.map_err(|error| error.to_string())?;
     let job = done(Gekko::metrics(gekko.job("results", CHECKPOINTS, 2)?, &detector.port));
-    let n_before = fs::read_dir(gekko.folder("results")?).into_iter().flatten().flatten();
-    let n_before = n_before.filter(|entry| !entry.file_name().to_string_lossy().ends_with(".done")).count();
-    product::signal(stager.id(), "TERM");
+    let results = gekko.folder("results")?;
+    let n_before = (0..CHECKPOINTS).filter(|nth| results.join(name(*nth)).is_file()).count();
+    product::signal(program_of(stager.id())?, "TERM");
     let output = stager.wait_with_output().map_err(|error| error.to_string())?;
     job?;
     let prediction = detector.end();
     if !output.status.success() {
         return Err(last_words(&output));
     }
-    compare(&gekko.folder("results")?, CHECKPOINTS, 2)?;
-    let staging = &json(&output)?["runs"][0];
-    let number = |name: &str| staging[name].as_f64().unwrap_or(f64::NAN);
+    compare(&results, CHECKPOINTS, 2)?;
+    let answer = json(&output)?;
+    let staging = &answer["runs"][0];
     let period_s = prediction.ok().and_then(|prediction| prediction["period_s"].as_f64());
     Ok(format!(
-        "{} files safe, {} of them before the job ended, {:.1} s in the way of the job; predicted period {}",
-        number("safe"),
-        n_before.saturating_sub(1),
-        number("interference_s"),
+        "{} files safe (flags included), {n_before} checkpoints before the job ended, {:.1} s in the way of the job; predicted period {}",
+        staging["files"]["safe"],
+        staging["interference_s"].as_f64().unwrap_or(f64::NAN),
         period_s.map_or("none".to_owned(), |period_s| format!("{period_s:.2} s")),
     ))
+}
+
+/// The program that `timeout` runs. A signal to `timeout` itself would be followed by SIGKILL after a second.
+fn program_of(timeout: u32) -> Result<u32, String> {
+    let children = fs::read_to_string(format!("/proc/{timeout}/task/{timeout}/children"));
+    let child = children.ok().and_then(|children| children.trim().parse().ok());
+    child.ok_or_else(|| "the stager ended before the job did".to_owned())
 }
 
 fn copies_are_confirmed(gekko: &Gekko) -> Result<String, String> {

@@ -115,7 +115,8 @@ pub fn run_once(
         let is_late = last_news.elapsed() > patience;
         // What was gone or another file when its turn came is looked at again: it may be nothing that is left.
         let is_done = survey.n_unquiet == 0 && stager.n_changed == 0;
-        if is_done && !is_late && !pace.is_stopped() && stager.read_timeless_again(pace) > 0 {
+        if is_done && !pace.is_stopped() && stager.read_timeless_again(pace) > 0 {
+            last_news = Instant::now();
             continue;
         }
         if is_done || is_late || pace.is_stopped() {
