@@ -8,7 +8,7 @@ use std::io::Cursor;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
-use iotide_analysis::{CategoryConfig, InsightConfig, Observed, insights};
+use iotide_analysis::{CategoryConfig, IssueConfig, Observed, issues};
 use iotide_api::label_observed;
 use iotide_formats::{Format, OpenOptions};
 use iotide_report::Source;
@@ -76,12 +76,12 @@ fuzz_target!(|bytes: &[u8]| {
         Ok((format, info)) => {
             let signal = seen.overlap.finish();
             assert!(signal.volume_bytes().is_finite());
-            // As an archive labels a log: categories, findings, and the line that is kept of it.
+            // As an archive labels a log: categories, issues, and the line that is kept of it.
             let source = Source::new("input", format.name(), seen.observed.tally(), &info.job);
             let run =
                 label_observed(seen.observed, source, &info.job, &seen.losses, &CategoryConfig::default());
-            let found = insights(&seen.activity.finish(&info), &info.job, &InsightConfig::default());
-            let line = run.with_insights(&found).to_line();
+            let found = issues(&seen.activity.finish(&info), &info.job, &[], &IssueConfig::default());
+            let line = run.with_issues(&found).to_line();
             assert!(!line.trim_end().contains('\n'), "a run is one line: {line}");
         }
         Err(error) => assert!(error.to_string().contains("input")),

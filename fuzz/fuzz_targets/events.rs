@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use iotide_analysis::{CategoryConfig, InsightConfig, Observed, insights};
+use iotide_analysis::{CategoryConfig, IssueConfig, Observed, issues};
 use iotide_api::label_observed;
 use iotide_report::{LabelledRun, Source};
 use iotide_trace::{
@@ -120,11 +120,11 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(signal.rates_bps().iter().all(|rate| *rate >= 0.0 && rate.is_finite()));
     assert!(signal.times().is_sorted());
 
-    // As an archive labels a log: categories, findings, and the line that is kept of it.
+    // As an archive labels a log: categories, issues, and the line that is kept of it.
     let source = Source::new("input", "csv", observed.tally(), &job);
     let run = label_observed(observed, source, &job, &[], &CategoryConfig::default());
     let run: LabelledRun =
-        run.with_insights(&insights(&activity.finish(&info), &job, &InsightConfig::default()));
+        run.with_issues(&issues(&activity.finish(&info), &job, &[], &IssueConfig::default()));
     let line = run.to_line();
     assert!(!line.trim_end().contains('\n'), "a run is one line: {line}");
 });

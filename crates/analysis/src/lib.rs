@@ -10,7 +10,7 @@
 //! - How fast would the storage have to be to hide asynchronous I/O? [`demand`]
 //! - Which of its figures are worth comparing with those of other sizes? [`figures`]
 //! - What kind of run is it: when does it read and write, what does its metadata server see? [`categorize`]
-//! - What does it do that its storage does not like? [`insights`]
+//! - Which I/O issues does it have, and what would a fix save? [`issues`]
 //! - While the job runs: when does the next phase begin? [`online::Predictor`]
 //!
 //! **Invariant:** no file, clock, thread or terminal in here. A test needs a `Vec<f64>` and nothing else.
@@ -23,7 +23,10 @@ pub use crate::category::{
 };
 pub use crate::demand::{Demand, Need, demand, lost_s, required_bps, throughput_bps};
 pub use crate::figures::{Figure, FigureGroups, KnownRun, figures};
-pub use crate::insight::{Insight, InsightConfig, InsightThresholds, Insights, Rule, Severity, insights};
+pub use crate::issue::{
+    Cause, Gain, Issue, IssueConfig, IssueId, IssueThresholds, Issues, IssuesVerdict, NotJudged, Severity,
+    issues,
+};
 pub use crate::period::{
     AutocorrelationEstimate, Candidate, DftConfig, EVIDENCE_NAMES, EVIDENCE_WEIGHTS, Harmonic, Harmonics,
     Method, OutlierDetector, PeriodConfig, PeriodError, PeriodEstimate, Phase, Reason, Rhythm, StatedRun,
@@ -47,7 +50,7 @@ mod bursts;
 mod category;
 mod demand;
 mod figures;
-mod insight;
+mod issue;
 mod period;
 mod rhythm;
 mod run;

@@ -11,10 +11,10 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let answer = report(&Input::bytes("small.csv", table), &ReportOptions::default())?;
 
-    for issue in answer.run.insights.iter().flatten() {
+    for issue in answer.run.issues.iter().flat_map(|found| &found.issues) {
         println!("{} ({})", issue.rule, issue.severity);
     }
-    assert!(answer.run.insights.iter().flatten().any(|issue| issue.rule == "small_writes"));
+    assert!(answer.run.issues.iter().flat_map(|found| &found.issues).any(|issue| issue.id == "small_writes"));
     assert!(answer.run.categories.iter().flatten().any(|label| *label == "write_insignificant"));
 
     // The same as a page that needs nothing else: to be written to a file, or sent by a server.

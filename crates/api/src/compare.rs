@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
-use iotide_analysis::{CategoryConfig, InsightConfig, RunConfig, StatedRun, analyse_run, insights};
+use iotide_analysis::{CategoryConfig, IssueConfig, RunConfig, StatedRun, analyse_run, issues};
 use iotide_formats::OpenOptions;
 use iotide_report::{CompareDocument, CompareSettings, FileRhythm, MeasuredRun, Untrusted};
 use iotide_trace::{
@@ -25,7 +25,7 @@ pub struct CompareOptions {
     /// How its labels are found.
     pub categories: CategoryConfig,
     /// How its I/O issues are found.
-    pub insights: InsightConfig,
+    pub issues: IssueConfig,
     /// How sides are compared.
     pub settings: CompareSettings,
 }
@@ -75,8 +75,8 @@ pub fn measure(input: &Input, options: &CompareOptions) -> Result<MeasuredRun, E
     let sums: ActivitySums = activity.finish(&observed.info);
     let job = &observed.info.job;
     let labels = label_observed(seen, observed.source.clone(), job, &observed.losses, &options.categories);
-    let found = insights(&sums, job, &options.insights);
-    let run = run.with_activity(&sums).with_insights(&found).with_labels(labels.clone());
+    let found = issues(&sums, job, &observed.losses, &options.issues);
+    let run = run.with_activity(&sums).with_issues(&found).with_labels(labels.clone());
     let rhythms = if input.is_stdin() {
         None
     } else {

@@ -2,12 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use iotide_analysis::{CategoryConfig, InsightConfig, Observed, categorize, insights};
+use iotide_analysis::{CategoryConfig, IssueConfig, Observed, categorize, issues};
 use iotide_formats::{OpenOptions, ReadError, Reader};
 use iotide_report::{LabelledRun, Source, Untrusted};
 use iotide_trace::{AccessFacts, Activity, Event, EventSink, JobInfo, Loss, TimeSpent, Timestamp};
 
-use crate::settings::{categories_toml, insights_toml};
+use crate::settings::{categories_toml, issues_toml};
 use crate::{Error, Input};
 
 /// What is looked for in a run.
@@ -15,14 +15,14 @@ use crate::{Error, Input};
 pub struct Labelling {
     /// How labels are found.
     pub categories: CategoryConfig,
-    /// By which rules I/O issues are found; `None` does not look, which is cheaper.
-    pub insights: Option<InsightConfig>,
+    /// How I/O issues are found; `None` does not look, which is cheaper.
+    pub issues: Option<IssueConfig>,
 }
 
 impl Labelling {
     /// Returns it as text, by which results that were found in the same way are known.
     pub fn to_toml(&self) -> String {
-        let rules = self.insights.as_ref().map(|rules| insights_toml(rules, false)).unwrap_or_default();
+        let rules = self.issues.as_ref().map(|rules| issues_toml(rules, false)).unwrap_or_default();
         categories_toml(&self.categories, false) + &rules
     }
 }
@@ -55,7 +55,7 @@ pub fn label_while(
 ) -> Result<LabelledRun, ReadError> {
     let mut sink = Sink {
         observed: Observed::new(),
-        activity: labelling.insights.is_some().then(Activity::new),
+        activity: labelling.issues.is_some().then(Activity::new),
         losses: Vec::new(),
         n_more_losses: 0,
         n_events: 0,
@@ -65,9 +65,9 @@ pub fn label_while(
     let info = reader.read(&mut sink)?;
     let source = Source::new(name, format.name(), sink.observed.tally(), &info.job);
     let run = label_observed(sink.observed, source, &info.job, &sink.losses, &labelling.categories);
-    Ok(match (sink.activity, &labelling.insights) {
+    Ok(match (sink.activity, &labelling.issues) {
         (Some(activity), Some(rules)) => {
-            run.with_insights(&insights(&activity.finish(&info), &info.job, rules))
+            run.with_issues(&issues(&activity.finish(&info), &info.job, &sink.losses, rules))
         }
         _ => run,
     })
@@ -112,7 +112,7 @@ pub fn application(exe: &str) -> Option<String> {
 /// Sees the events of one run.
 struct Sink<G> {
     observed: Observed,
-    /// Only where insights are wanted.
+    /// Only where issues are wanted.
     activity: Option<Activity>,
     losses: Vec<Loss>,
     n_more_losses: u64,
@@ -178,19 +178,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn insights_are_looked_for_where_they_are_wanted() {
+    fn issues_are_looked_for_where_they_are_wanted() {
         let mut table = String::from("# nprocs=1\nrank,op,start,end,bytes\n");
         for i in 0..2000 {
             table += &format!("0,write,{i},{i}.5,1000\n");
         }
         let log = Input::bytes("small.csv", table);
         let plain = label(&log, &LabelOptions::default()).unwrap();
-        assert!(plain.insights.is_none() && !plain.to_line().contains("insights"));
+        assert!(plain.issues.is_none() && !plain.to_line().contains("issues"));
         let mut wanted = LabelOptions::default();
-        wanted.labelling.insights = Some(InsightConfig::default());
+        wanted.labelling.issues = Some(IssueConfig::default());
         let run = label(&log, &wanted).unwrap();
-        let rules: Vec<_> = run.insights.iter().flatten().map(|insight| insight.rule).collect();
-        assert_eq!(rules, ["small_writes"]);
+        let found = run.issues.as_ref().unwrap();
+        assert_eq!(found.issues[0].id, "small_writes");
+        // 2000 calls of half a second in 2000 s.
+        assert!((found.io_share.unwrap() - 0.5).abs() < 1e-3);
         assert_eq!(run.categories, plain.categories);
     }
 

@@ -23,8 +23,8 @@
 // The words in which questions are asked and answered: whoever asks needs no other crate.
 pub use iotide_analysis::online::{Adaptation, Prediction};
 pub use iotide_analysis::{
-    CategoryConfig, CategoryMethod, CutConfig, FigureGroups, GroupConfig, InsightConfig, Method,
-    PeriodConfig, RunConfig, RunError, Sample, Signature, SignatureConfig, SignatureMethod,
+    CategoryConfig, CategoryMethod, CutConfig, FigureGroups, GroupConfig, IssueConfig, Method, PeriodConfig,
+    RunConfig, RunError, Sample, Signature, SignatureConfig, SignatureMethod,
 };
 pub use iotide_formats::{
     Conversion, ConvertError, Format, JobLog, JobLogOptions, OpenOptions, ReadError, Reader, Target, convert,

@@ -1,6 +1,6 @@
 //! Everything about a run.
 
-use iotide_analysis::{CategoryConfig, InsightConfig, Method, RunConfig, insights};
+use iotide_analysis::{CategoryConfig, IssueConfig, Method, RunConfig, issues};
 use iotide_formats::OpenOptions;
 use iotide_report::{LabelledRun, LogModules, Plot, Run, pictures_of_both, pictures_of_dft};
 use iotide_trace::{Activity, ActivitySums, Timeline};
@@ -20,7 +20,7 @@ pub struct ReportOptions {
     /// How its labels are found.
     pub categories: CategoryConfig,
     /// How its I/O issues are found.
-    pub insights: InsightConfig,
+    pub issues: IssueConfig,
 }
 
 /// Everything about a run.
@@ -44,7 +44,7 @@ pub fn report(input: &Input, options: &ReportOptions) -> Result<RunReport, Error
     let activity: ActivitySums = Activity::finish(activity, &observed.info);
     let job = &observed.info.job;
     let labels = label_observed(seen, observed.source, job, &observed.losses, &options.categories);
-    let found = insights(&activity, job, &options.insights);
+    let found = issues(&activity, job, &observed.losses, &options.issues);
     let plots = analysis.as_ref().map_or(Vec::new(), |analysis| {
         let mut plots = pictures_of_both(
             analysis,
@@ -63,7 +63,7 @@ pub fn report(input: &Input, options: &ReportOptions) -> Result<RunReport, Error
         .with_patterns(&activity, job)
         .with_timeline(timeline.finish().map(iotide_report::Timeline::from))
         .with_modules(modules_of(input, &options.open))
-        .with_insights(&found)
+        .with_issues(&found)
         .with_labels(labels.clone())
         .with_charts(&plots)
         .with_card(&activity);

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use iotide_analysis::{
-    CategoryConfig, CategoryMethod, CategoryThresholds, InsightConfig, InsightThresholds, Rule, Setting,
+    CategoryConfig, CategoryMethod, CategoryThresholds, IssueConfig, IssueId, IssueThresholds, Setting,
     SignatureConfig,
 };
 use toml::Spanned;
@@ -17,7 +17,7 @@ pub struct Settings {
     /// How labels are found.
     pub categories: CategoryConfig,
     /// How I/O issues are found.
-    pub insights: InsightConfig,
+    pub issues: IssueConfig,
 }
 
 impl Settings {
@@ -31,11 +31,11 @@ impl Settings {
     /// Returns all settings as a file that can be given with `--settings`, for people to change.
     pub fn to_commented_toml(&self) -> String {
         let mut toml = String::from(
-            "# How `iotide categorize` finds labels and `iotide report` insights: give this file with --settings. A line that is left out \
+            "# How `iotide categorize` finds labels and `iotide report` issues: give this file with --settings. A line that is left out \
              keeps its default.\n\n# `auto` is our own method, `mosaic` that of the paper; --method goes before.\n",
         );
         toml.push_str(&categories_toml(&self.categories, true));
-        toml.push_str(&insights_toml(&self.insights, true));
+        toml.push_str(&issues_toml(&self.issues, true));
         toml
     }
 
@@ -57,19 +57,19 @@ impl Settings {
                     })?;
                 }
                 ("method", _) => return Err(format!("line {line}: method is \"auto\" or \"mosaic\"")),
-                (name @ ("categories" | "insights"), DeValue::Table(table)) => {
+                (name @ ("categories" | "issues" | "insights"), DeValue::Table(table)) => {
                     for (key, value) in table {
                         let fault = |fault: String| format!("line {}: {fault}", line_of(key.span().start));
                         let key = &**key.get_ref();
                         let value = number(value).ok_or_else(|| fault(format!("{key} must be a number")))?;
                         let set = match name {
                             "categories" => self.categories.thresholds.set(key, value),
-                            _ => self.insights.set(key, value),
+                            _ => self.issues.set(key, value),
                         };
                         set.map_err(|error| fault(error.to_string()))?;
                     }
                 }
-                (name @ ("categories" | "insights"), _) => {
+                (name @ ("categories" | "issues" | "insights"), _) => {
                     return Err(format!("line {line}: {name} is a table: write [{name}]"));
                 }
                 (other, _) => return Err(format!("line {line}: there is no setting {other:?}")),
@@ -86,15 +86,15 @@ pub fn categories_toml(config: &CategoryConfig, commented: bool) -> String {
     toml
 }
 
-/// Returns what decides on insights, with comments or without.
-pub fn insights_toml(config: &InsightConfig, commented: bool) -> String {
-    let mut toml = String::from("\n[insights]\n");
-    put(&mut toml, InsightThresholds::SETTINGS, commented, |key| config.thresholds.get(key));
+/// Returns what decides on issues, with comments or without.
+pub fn issues_toml(config: &IssueConfig, commented: bool) -> String {
+    let mut toml = String::from("\n[issues]\n");
+    put(&mut toml, IssueThresholds::SETTINGS, commented, |key| config.thresholds.get(key));
     if commented {
-        toml.push_str("# Rules, each with 0 for off:\n");
+        toml.push_str("# Checks, each with 0 for off:\n");
     }
-    for rule in Rule::ALL {
-        let _ = writeln!(toml, "{} = {}", rule.name(), u8::from(!config.off.contains(&rule)));
+    for id in IssueId::ALL {
+        let _ = writeln!(toml, "{} = {}", id.name(), u8::from(!config.off.contains(id)));
     }
     toml
 }
@@ -158,8 +158,8 @@ mod tests {
         let mut settings = Settings::default();
         settings.categories.method = CategoryMethod::Mosaic;
         settings.categories.thresholds.set("spike_requests", 12.5).unwrap();
-        settings.insights.set("small_share", 0.25).unwrap();
-        settings.insights.set("stdio_bulk", 0.0).unwrap();
+        settings.issues.set("small_share", 0.25).unwrap();
+        settings.issues.set("stdio_bulk", 0.0).unwrap();
         let mut read_back = Settings::default();
         read_back.read(&settings.to_commented_toml()).unwrap();
         assert_eq!(read_back, settings);
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(thresholds.low_busy_share, 0.1);
         assert_eq!(thresholds.multiple_spikes, 16.0);
         assert_eq!(thresholds.spike_requests, CategoryThresholds::default().spike_requests);
-        assert_eq!(settings.insights, InsightConfig::default());
+        assert_eq!(settings.issues, IssueConfig::default());
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use crate::load::{ApplicationSums, Load};
 use iotide_analysis::{Category, Severity};
 use iotide_report::{
-    ApplicationCount, ArchiveStatistics, InsightCount, LabelledRun, ListedRun, Population, RejectedLog,
-    RejectionCount, ResultLine, Untrusted, rests,
+    ApplicationCount, ArchiveStatistics, IssueCount, IssueShare, LabelledRun, ListedRun, Population,
+    RejectedLog, RejectionCount, ResultLine, Untrusted, rests,
 };
 
 /// Returns what a few runs add up to; those whose labels should not be counted are rejected.
@@ -40,8 +40,8 @@ pub(crate) struct Sums {
     alone: Population,
     /// Reason with its numbers taken out → how many, and the first log.
     rejections: BTreeMap<String, (u64, String)>,
-    /// Rule → in how many runs it found something, in how many something grave, and the heaviest of them.
-    insights: Option<BTreeMap<String, Found>>,
+    /// By id.
+    issues: Option<BTreeMap<String, Found>>,
     examples: Examples,
     load: Load,
 }
@@ -53,7 +53,24 @@ pub(crate) type Named = (Option<Box<str>>, Box<str>);
 struct Found {
     n_runs: u64,
     n_high: u64,
+    core_hours: f64,
     heaviest: (f64, String),
+    /// Runs and core-hours by user and program.
+    applications: BTreeMap<(Option<String>, Option<String>), (u64, f64)>,
+}
+
+impl Found {
+    fn count((id, found): (String, Self)) -> IssueCount {
+        let Self { n_runs, n_high, core_hours, heaviest: (_, example), applications } = found;
+        let share = |((user, application), (n_runs, core_hours)): ((Option<String>, Option<String>), _)| {
+            let named = |name: Option<String>| name.map(Untrusted::from);
+            IssueShare { user: named(user), application: named(application), n_runs, core_hours }
+        };
+        let mut applications: Vec<IssueShare> = applications.into_iter().map(share).collect();
+        applications.sort_by(|a, b| b.core_hours.total_cmp(&a.core_hours).then(b.n_runs.cmp(&a.n_runs)));
+        applications.truncate(Sums::MOST_NAMED);
+        IssueCount { id, n_runs, n_high, core_hours, example: example.into(), applications }
+    }
 }
 
 pub(crate) struct Application {
@@ -65,6 +82,10 @@ pub(crate) struct Application {
 impl Sums {
     /// How many reasons are told apart; the rest is counted together.
     const MOST_REASONS: usize = 200;
+    /// How many applications of an issue are told apart; the rest is counted together.
+    const MOST_APPLICATIONS: usize = 4096;
+    /// How many applications of an issue are named.
+    const MOST_NAMED: usize = 10;
     /// How many of the applications that ran most often are named.
     const MOST_RUN: usize = 20;
 
@@ -77,7 +98,7 @@ impl Sums {
             applications: HashMap::new(),
             alone: Population::of(n),
             rejections: BTreeMap::new(),
-            insights: None,
+            issues: None,
             examples: Examples::new(&labels),
             load: Load::default(),
             labels,
@@ -99,7 +120,7 @@ impl Sums {
         self.statistics.bytes_read += line.source.bytes_read;
         self.statistics.bytes_written += line.source.bytes_written;
         self.statistics.all.add(labels, 1);
-        self.add_insights(line);
+        self.add_issues(line);
         self.load.add(line, labels);
         let run = || listed(line, labels);
         self.examples.consider(line.bytes_moved(), labels, run);
@@ -132,20 +153,29 @@ impl Sums {
         Ok(())
     }
 
-    fn add_insights(&mut self, line: &ResultLine<'_>) {
-        let Some(insights) = &line.insights else { return };
-        let rules = self.insights.get_or_insert_default();
-        for insight in insights {
-            // The names are those of our own rules; what others wrote must not fill the memory.
-            if rules.len() >= Self::MOST_REASONS && !rules.contains_key(&*insight.rule) {
+    fn add_issues(&mut self, line: &ResultLine<'_>) {
+        let Some(issues) = &line.issues else { return };
+        let known = self.issues.get_or_insert_default();
+        for issue in issues {
+            // The ids are our own; what others wrote must not fill the memory.
+            if known.len() >= Self::MOST_REASONS && !known.contains_key(&*issue.id) {
                 continue;
             }
-            let found = rules.entry(insight.rule.to_string()).or_default();
+            let found = known.entry(issue.id.to_string()).or_default();
+            let hours = issue.gain.map_or(0.0, |gain| gain.of_run) * line.core_hours.unwrap_or(0.0);
             found.n_runs += 1;
-            found.n_high += u64::from(insight.severity == Severity::High.name());
-            if found.n_runs == 1 || line.bytes_moved() > found.heaviest.0 {
-                found.heaviest = (line.bytes_moved(), line.source.path.to_string());
+            found.n_high += u64::from(issue.severity == Severity::High.name());
+            found.core_hours += hours;
+            if found.n_runs == 1 || hours > found.heaviest.0 {
+                found.heaviest = (hours, line.source.path.to_string());
             }
+            let of = |name: Option<&str>| name.map(str::to_owned);
+            let mut key = (of(line.source.job.user.as_deref()), of(line.application.as_deref()));
+            if found.applications.len() >= Self::MOST_APPLICATIONS && !found.applications.contains_key(&key) {
+                key = (None, None);
+            }
+            let sums = found.applications.entry(key).or_default();
+            *sums = (sums.0 + 1, sums.1 + hours);
         }
     }
 
@@ -195,21 +225,17 @@ impl Sums {
             })
             .collect();
         rejections.sort_by_key(|rejection| Reverse(rejection.n_logs));
-        let insights = self.insights.map(|rules| {
-            let count = |(rule, found): (String, Found)| {
-                let Found { n_runs, n_high, heaviest: (_, example) } = found;
-                InsightCount { rule, n_runs, n_high, example: example.into() }
-            };
-            let mut insights: Vec<InsightCount> = rules.into_iter().map(count).collect();
-            insights.sort_by_key(|insight| Reverse(insight.n_runs));
-            insights
+        let issues = self.issues.map(|known| {
+            let mut issues: Vec<IssueCount> = known.into_iter().map(Found::count).collect();
+            issues.sort_by(|a, b| b.core_hours.total_cmp(&a.core_hours).then(b.n_runs.cmp(&a.n_runs)));
+            issues
         });
         let statistics = ArchiveStatistics {
             unique,
             weighted,
             rejections,
             most_run,
-            insights,
+            issues,
             heaviest_applications,
             coverage: self.load.coverage(&self.labels),
             n_without_start: self.load.n_without_start,

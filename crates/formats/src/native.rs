@@ -34,6 +34,7 @@ use crate::{
 
 mod census;
 mod facts;
+mod file_record;
 mod shape;
 #[cfg(test)]
 mod tests;

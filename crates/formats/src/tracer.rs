@@ -28,7 +28,7 @@ use crate::{
     input::{FileAt, Input},
     losses::Losses,
     scanner::Scanner,
-    tracer_access::{Access, Shared},
+    tracer_access::Access,
 };
 
 /// How a stream begins.
@@ -70,18 +70,16 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
     number_ranks(&mut processes);
     let origin_ns = processes[0].1.start_ns();
     let mut end_ns = origin_ns;
-    let mut shared = Shared::default();
     for (stream, process) in &processes {
         if process.is_launcher() {
             // What starts the ranks reads its own settings and is no part of the program.
             process.note_losses(Life::Gone, &mut lost);
             continue;
         }
-        if process.read(stream, origin_ns, &mut end_ns, sink, &mut lost, &mut shared)?.is_break() {
+        if process.read(stream, origin_ns, &mut end_ns, sink, &mut lost)?.is_break() {
             break;
         }
     }
-    shared.tell(sink);
     let job = job_of(processes.iter().map(|(_, process)| process), origin_ns, end_ns);
     lost.report(sink);
     let mut losses = Losses::default();
@@ -313,7 +311,6 @@ impl Process {
         end_ns: &mut i64,
         sink: &mut dyn EventSink,
         lost: &mut Lost,
-        shared: &mut Shared,
     ) -> Result<ControlFlow<()>, Fault> {
         let mut clock = ClockMap::new(self.clock);
         let (mut unusable, mut flow) = (Unusable::default(), ControlFlow::Continue(()));
@@ -325,7 +322,7 @@ impl Process {
             flow = self.push_events(records, &clock, origin_ns, end_ns, sink, &mut unusable);
             flow
         })?;
-        access.tell(self.rank, &clock, |file| self.files.get(&file).copied(), shared, sink);
+        access.tell(self.rank, &clock, |file| self.files.get(&file).copied(), sink);
         self.note_unusable(&unusable, lost);
         self.note_losses(Life::Gone, lost);
         Ok(flow)

@@ -1,12 +1,9 @@
 //! How traced processes went through their files: what a Darshan log counts, from the calls themselves.
-//!
-//! A process is read at a time; what several ranks did to one file is put together at the end.
 
 use std::collections::HashMap;
 
 use iotide_trace::{
-    AccessFacts, EventSink, FileId, FileStake, FunctionSums, Layer, Rank, Stake, StakeKind, Straggler,
-    WayFacts,
+    AccessFacts, EventSink, FileId, FileRecord, FunctionSums, Layer, Rank, SmallCalls, WayFacts, WayRecord,
 };
 use iotide_wire::{Call, ClockMap, Flags, NO_POSITION, Op, Payload, Record};
 
@@ -31,8 +28,6 @@ pub(crate) struct Access {
 struct LayerAccess {
     reads: Way,
     writes: Way,
-    n_misaligned: u64,
-    n_placed: u64,
     places: Vec<Place>,
     by_file: HashMap<u32, usize>,
     /// The file of the call before, and its place.
@@ -62,17 +57,6 @@ impl Amount {
         self.bytes = self.bytes.saturating_add(bytes);
         self.ticks = self.ticks.saturating_add(ticks);
     }
-
-    fn plus(mut self, other: Self) -> Self {
-        self.add(other.calls, other.bytes, other.ticks);
-        self
-    }
-
-    fn part(self, file: FileId, rank: Rank, seconds_a_tick: f64) -> Option<FileStake> {
-        let Self { calls, bytes, ticks } = self;
-        let seconds = ticks as f64 * seconds_a_tick;
-        (calls > 0).then_some(FileStake { file, rank, calls, bytes: bytes as f64, seconds })
-    }
 }
 
 /// How far the process is in a file, and what it did there.
@@ -85,16 +69,21 @@ struct Place {
     has_view: bool,
     reads: FileWay,
     writes: FileWay,
-    misaligned: Amount,
+    n_misaligned: u64,
+    n_placed: u64,
+    opens: u64,
+    stats: u64,
+    syncs: Amount,
+    metadata_ticks: u64,
 }
 
 #[derive(Clone, Copy, Default)]
 struct FileWay {
     all: Amount,
     small: Amount,
-    random: Amount,
-    collective: Amount,
-    blocking: Amount,
+    n_random: u64,
+    n_collective: u64,
+    n_nonblocking: u64,
     /// Where the last call ended; `None` before the first.
     last_end: Option<u64>,
     /// How far into the file any call went.
@@ -124,32 +113,31 @@ impl Access {
                     record.duration,
                 );
             }
-            if !record.flags.has(Flags::NESTED) {
-                self.layers[layer as usize].count(&record);
-            }
+            self.layers[layer as usize].count(&record);
         }
     }
 
-    /// Says what was counted; what several ranks may have done to one file is left for the end.
+    /// Pushes what was counted.
     pub(crate) fn tell(
         &self,
         rank: Rank,
         clock: &ClockMap,
         file_of: impl Fn(u32) -> Option<FileId>,
-        shared: &mut Shared,
         sink: &mut dyn EventSink,
     ) {
         let seconds_a_tick = self.seconds_a_tick(clock);
         for (i, layer) in LAYERS.into_iter().enumerate() {
             let access = &self.layers[i];
             let functions = self.functions_of(i, seconds_a_tick);
+            let records: Vec<FileRecord> = (access.places.iter())
+                .map(|place| {
+                    place.record(layer, rank, seconds_a_tick, file_of(place.file).unwrap_or(FileId::NONE))
+                })
+                .collect();
             if access.reads.calls + access.writes.calls > 0 {
-                let mut facts = access.facts(layer, rank, seconds_a_tick, &file_of);
-                facts.functions = functions;
-                sink.access_facts(&facts);
-                shared.add(i, access, rank, seconds_a_tick, &file_of);
-            } else if !functions.is_empty() {
-                sink.access_facts(&AccessFacts { layer, functions, ..AccessFacts::default() });
+                sink.access_facts(&AccessFacts { functions, records, ..access.facts(layer) });
+            } else if !functions.is_empty() || !records.is_empty() {
+                sink.access_facts(&AccessFacts { layer, functions, records, ..AccessFacts::default() });
             }
         }
     }
@@ -217,7 +205,18 @@ impl LayerAccess {
     fn count(&mut self, record: &Record) {
         let is_named = record.call.name().is_some();
         let layer = record.flags.layer();
+        // Calls that a layer makes for another are no calls of the program, but they show what became of its requests.
+        let is_nested = record.flags.has(Flags::NESTED);
         let Some(place) = self.place(record.file) else { return };
+        match record.op() {
+            Op::Read | Op::Write | Op::Place => {}
+            Op::Sync => place.syncs.add(1, 0, record.duration),
+            op => {
+                place.opens += u64::from(op == Op::Open);
+                place.stats += u64::from(op == Op::Stat);
+                place.metadata_ticks = place.metadata_ticks.saturating_add(record.duration);
+            }
+        }
         match record.op() {
             Op::Open => {
                 // The first call after an open goes back from nowhere.
@@ -239,27 +238,27 @@ impl LayerAccess {
                 let is_small = record.bytes / calls < SMALL_BELOW;
                 let is_collective = record.flags.has(Flags::COLLECTIVE);
                 let way = if op == Op::Read { &mut place.reads } else { &mut place.writes };
-                way.all.add(calls, record.bytes, record.duration);
-                // What ranks do together is gathered to large requests.
-                if is_small && !is_collective {
-                    way.small.add(calls, record.bytes, record.duration);
+                // The program does not wait for a request that goes on beside it.
+                let waited = if is_async { 0 } else { record.duration };
+                way.all.add(calls, record.bytes, waited);
+                if is_small {
+                    way.small.add(calls, record.bytes, waited);
                 }
-                if is_collective {
-                    way.collective.add(calls, record.bytes, record.duration);
-                }
-                if !is_async {
-                    way.blocking.add(calls, record.bytes, record.duration);
-                }
+                way.n_collective += if is_collective { calls } else { 0 };
+                way.n_nonblocking += if is_async { calls } else { 0 };
                 // A call without a place goes to the end of the file, or where the process stands in it.
                 let next = match is_named && layer != Some(iotide_wire::Layer::MpiIo) {
                     true => place.reads.up_to.max(place.writes.up_to),
                     false => place.position,
                 };
                 let sums = if op == Op::Read { &mut self.reads } else { &mut self.writes };
-                sums.calls += calls;
-                sums.small += if is_small && !is_collective { calls } else { 0 };
-                sums.collective += if is_collective { calls } else { 0 };
-                sums.nonblocking += if is_async { calls } else { 0 };
+                if !is_nested {
+                    sums.calls += calls;
+                    // What ranks do together is gathered to large requests.
+                    sums.small += if is_small && !is_collective { calls } else { 0 };
+                    sums.collective += if is_collective { calls } else { 0 };
+                    sums.nonblocking += if is_async { calls } else { 0 };
+                }
                 if record.flags.has(Flags::PLACED) {
                     return; // where it goes stands in a record of its own
                 }
@@ -279,9 +278,7 @@ impl LayerAccess {
         let end = at.saturating_add(record.bytes);
         let way = if is_write { &mut place.writes } else { &mut place.reads };
         let goes_back = way.last_end.is_some_and(|last_end| at < last_end) && !is_collective;
-        if goes_back {
-            way.random.add(1, record.bytes / calls, record.duration / calls);
-        }
+        way.n_random += u64::from(goes_back);
         way.last_end = Some(end);
         if !place.has_view {
             way.up_to = way.up_to.max(end);
@@ -291,25 +288,17 @@ impl LayerAccess {
         }
         let is_placed = !place.has_view && !is_collective;
         let n_misaligned = if at.is_multiple_of(ALIGNMENT_BYTES) { calls - 1 } else { calls };
-        if is_placed && n_misaligned > 0 {
-            let share = |all: u64| (u128::from(all) * u128::from(n_misaligned) / u128::from(calls)) as u64;
-            place.misaligned.add(n_misaligned, share(record.bytes), share(record.duration));
-        }
         if is_placed {
-            self.n_placed += calls;
-            self.n_misaligned += n_misaligned;
+            place.n_placed += calls;
+            place.n_misaligned += n_misaligned;
         }
         let sums = if is_write { &mut self.writes } else { &mut self.reads };
-        sums.sequential += if goes_back { calls - 1 } else { calls };
+        if !record.flags.has(Flags::NESTED) {
+            sums.sequential += if goes_back { calls - 1 } else { calls };
+        }
     }
 
-    fn facts(
-        &self,
-        layer: Layer,
-        rank: Rank,
-        seconds_a_tick: f64,
-        file_of: impl Fn(u32) -> Option<FileId>,
-    ) -> AccessFacts {
+    fn facts(&self, layer: Layer) -> AccessFacts {
         let is_mpi = layer == Layer::MpiIo;
         let way = |way: &Way| WayFacts {
             calls: way.calls,
@@ -320,213 +309,42 @@ impl LayerAccess {
             independent: is_mpi.then(|| way.calls - way.collective),
             nonblocking: is_mpi.then_some(way.nonblocking),
         };
-        let mut stakes: Vec<Stake> = kinds(layer).iter().copied().map(Stake::of).collect();
-        for place in &self.places {
-            let file = file_of(place.file).unwrap_or(FileId::NONE);
-            for (kind, amount) in [
-                (StakeKind::SmallReads, place.reads.small),
-                (StakeKind::SmallWrites, place.writes.small),
-                (StakeKind::RandomReads, place.reads.random),
-                (StakeKind::RandomWrites, place.writes.random),
-                (StakeKind::Misaligned, place.misaligned),
-                (StakeKind::Blocking, place.reads.blocking.plus(place.writes.blocking)),
-            ] {
-                let stake = stakes.iter_mut().find(|stake| stake.kind == kind);
-                if let (Some(stake), Some(part)) = (stake, amount.part(file, rank, seconds_a_tick)) {
-                    stake.add(part);
-                }
-            }
-        }
+        AccessFacts { layer, reads: way(&self.reads), writes: way(&self.writes), ..AccessFacts::default() }
+    }
+}
+
+impl Place {
+    fn record(&self, layer: Layer, rank: Rank, seconds_a_tick: f64, file: FileId) -> FileRecord {
+        let seconds = |ticks: u64| ticks as f64 * seconds_a_tick;
+        let is_mpi = layer == Layer::MpiIo;
+        let way = |way: &FileWay| WayRecord {
+            calls: way.all.calls,
+            bytes: Some(way.all.bytes as f64),
+            seconds: seconds(way.all.ticks),
+            // Streams have a buffer of their own below them.
+            small: (layer != Layer::Stdio).then_some(SmallCalls {
+                calls: way.small.calls,
+                bytes: way.small.bytes as f64,
+                seconds: Some(seconds(way.small.ticks)),
+            }),
+            random: (layer != Layer::Stdio).then_some(way.n_random),
+            up_to: (!self.has_view && way.all.calls > 0).then_some(way.up_to as f64),
+            collective: is_mpi.then_some(way.n_collective),
+            nonblocking: is_mpi.then_some(way.n_nonblocking),
+            calls_s: None,
+        };
         let has_places = layer != Layer::Stdio && self.n_placed > 0;
-        AccessFacts {
-            layer,
+        FileRecord {
             reads: way(&self.reads),
             writes: way(&self.writes),
-            misaligned_in_file: has_places.then_some(self.n_misaligned),
-            file_alignment_bytes: has_places.then_some(ALIGNMENT_BYTES),
-            stakes,
-            ..AccessFacts::default()
-        }
-    }
-}
-
-/// What a layer's calls are told apart by. Streams have a buffer of their own below them.
-fn kinds(layer: Layer) -> &'static [StakeKind] {
-    match layer {
-        Layer::Posix => StakeKind::OF_PLACES,
-        Layer::MpiIo => &StakeKind::ALL,
-        _ => &[],
-    }
-}
-
-/// What all ranks did to each file, layer by layer.
-#[derive(Default)]
-pub(crate) struct Shared([HashMap<FileId, SharedFile>; 3]);
-
-#[derive(Default)]
-struct SharedFile {
-    /// The first rank that used it, and how many did.
-    first: Rank,
-    n_ranks: u32,
-    reads: Together,
-    writes: Together,
-    small: Seconds,
-    independent: Seconds,
-    has_view: bool,
-    is_collective: bool,
-    slowest: Option<(Rank, f64, f64)>,
-    fastest: Option<(f64, f64)>,
-}
-
-/// Calls, bytes and seconds.
-#[derive(Clone, Copy, Default)]
-struct Seconds {
-    calls: u64,
-    bytes: f64,
-    seconds: f64,
-}
-
-impl Seconds {
-    fn add(&mut self, amount: Amount, seconds_a_tick: f64) {
-        self.calls = self.calls.saturating_add(amount.calls);
-        self.bytes += amount.bytes as f64;
-        self.seconds += amount.ticks as f64 * seconds_a_tick;
-    }
-}
-
-#[derive(Clone, Copy, Default)]
-struct Together {
-    all: Seconds,
-    up_to: u64,
-}
-
-impl Together {
-    /// The part of the calls that moved bytes which had been moved before: more than the file's extent.
-    fn again(&self, file: FileId, rank: Rank) -> Option<FileStake> {
-        let Seconds { calls, bytes, seconds } = self.all;
-        let again = bytes - self.up_to as f64;
-        (again > 0.0 && bytes > 0.0).then(|| {
-            let share = again / bytes;
-            let calls = (share * calls as f64).ceil() as u64;
-            FileStake { file, rank, calls, bytes: again, seconds: share * seconds }
-        })
-    }
-}
-
-impl Shared {
-    fn add(
-        &mut self,
-        layer: usize,
-        access: &LayerAccess,
-        rank: Rank,
-        seconds_a_tick: f64,
-        file_of: impl Fn(u32) -> Option<FileId>,
-    ) {
-        for place in &access.places {
-            let Some(file) = file_of(place.file) else { continue };
-            let (reads, writes) = (&place.reads, &place.writes);
-            let all = reads.all.plus(writes.all);
-            if all.calls == 0 {
-                continue;
-            }
-            let known = self.0[layer].entry(file).or_default();
-            known.first = if known.n_ranks == 0 { rank } else { known.first };
-            known.n_ranks += 1;
-            known.has_view |= place.has_view;
-            known.is_collective |= reads.collective.calls + writes.collective.calls > 0;
-            for (together, way) in [(&mut known.reads, reads), (&mut known.writes, writes)] {
-                together.all.add(way.all, seconds_a_tick);
-                together.up_to = together.up_to.max(way.up_to);
-            }
-            known.small.add(reads.small.plus(writes.small), seconds_a_tick);
-            for way in [reads, writes] {
-                let independent = Amount {
-                    calls: way.all.calls - way.collective.calls,
-                    bytes: way.all.bytes - way.collective.bytes,
-                    ticks: way.all.ticks - way.collective.ticks,
-                };
-                known.independent.add(independent, seconds_a_tick);
-            }
-            let (seconds, bytes) = (all.ticks as f64 * seconds_a_tick, all.bytes as f64);
-            if known.slowest.is_none_or(|(_, slowest_s, _)| seconds > slowest_s) {
-                known.slowest = Some((rank, seconds, bytes));
-            }
-            if known.fastest.is_none_or(|(fastest_s, _)| seconds < fastest_s) {
-                known.fastest = Some((seconds, bytes));
-            }
-        }
-    }
-
-    /// Says what only all ranks together show.
-    pub(crate) fn tell(self, sink: &mut dyn EventSink) {
-        for (files, layer) in self.0.into_iter().zip(LAYERS) {
-            let of_layer = kinds(layer);
-            if files.is_empty() || of_layer.is_empty() {
-                continue;
-            }
-            let mut facts = AccessFacts {
-                layer,
-                stakes: of_layer.iter().copied().map(Stake::of).collect(),
-                reread_bytes: Some(0.0),
-                rewritten_bytes: Some(0.0),
-                ..AccessFacts::default()
-            };
-            let mut files: Vec<(FileId, SharedFile)> = files.into_iter().collect();
-            files.sort_by_key(|(file, _)| *file);
-            for (file, known) in &files {
-                known.add_to(*file, &mut facts);
-            }
-            sink.access_facts(&facts);
-        }
-    }
-}
-
-impl SharedFile {
-    fn add_to(&self, file: FileId, facts: &mut AccessFacts) {
-        let rank = if self.n_ranks > 1 { Rank::ALL } else { self.first };
-        let part = |Seconds { calls, bytes, seconds }: Seconds| {
-            (self.n_ranks > 1 && calls > 0).then_some(FileStake { file, rank, calls, bytes, seconds })
-        };
-        let again = |way: &Together| if self.has_view { None } else { way.again(file, rank) };
-        let (reread, rewritten) = (again(&self.reads), again(&self.writes));
-        let add = |sum: &mut Option<f64>, part: Option<FileStake>| {
-            *sum = sum.map(|sum| sum + part.map_or(0.0, |part| part.bytes));
-        };
-        add(&mut facts.reread_bytes, reread);
-        add(&mut facts.rewritten_bytes, rewritten);
-        for (kind, part) in [
-            (StakeKind::Rereads, reread),
-            (StakeKind::Rewrites, rewritten),
-            (StakeKind::SmallShared, part(self.small)),
-            (StakeKind::Independent, part(self.independent)),
-        ] {
-            let stake = facts.stakes.iter_mut().find(|stake| stake.kind == kind);
-            if let (Some(stake), Some(part)) = (stake, part) {
-                stake.add(part);
-            }
-        }
-        let (Some((slowest, slowest_s, slowest_bytes)), Some((fastest_s, fastest_bytes))) =
-            (self.slowest, self.fastest)
-        else {
-            return;
-        };
-        // In a collective call ranks wait for each other. A rank that has more to do takes longer.
-        let is_measure = self.n_ranks > 1
-            && !self.is_collective
-            && fastest_s > 0.0
-            && fastest_bytes > 0.0
-            && 2.0 * fastest_bytes >= slowest_bytes;
-        if is_measure
-            && facts.straggler.is_none_or(|known| slowest_s - fastest_s > known.slowest_s - known.fastest_s)
-        {
-            facts.straggler = Some(Straggler {
-                file,
-                slowest_rank: i64::from(slowest.0),
-                slowest_s,
-                fastest_s,
-                slowest_bytes,
-                fastest_bytes,
-            });
+            opens: self.opens,
+            stats: self.stats,
+            syncs: self.syncs.calls,
+            metadata_s: seconds(self.metadata_ticks),
+            sync_s: Some(seconds(self.syncs.ticks)),
+            alignment: has_places.then_some(ALIGNMENT_BYTES),
+            misaligned: has_places.then_some(self.n_misaligned),
+            ..FileRecord::new(file, rank, layer)
         }
     }
 }
@@ -560,16 +378,15 @@ mod tests {
     }
 
     fn facts_of_ranks(ranks: &[&[Record]], layer: Layer) -> AccessFacts {
-        let (mut heard, mut shared) = (Heard::default(), Shared::default());
+        let mut heard = Heard::default();
         for (rank, records) in (0..).zip(ranks) {
             let mut access = Access::default();
             access.count(&records.iter().flat_map(Record::to_bytes).collect::<Vec<u8>>());
             let mut clock = ClockMap::new(ClockKind::CycleCounter);
             clock.pair(0, 0);
             clock.pair(2_000_000_000, 1_000_000_000);
-            access.tell(Rank(rank), &clock, |file| Some(FileId(file)), &mut shared, &mut heard);
+            access.tell(Rank(rank), &clock, |file| Some(FileId(file)), &mut heard);
         }
-        shared.tell(&mut heard);
         heard.0.into_iter().find(|facts| facts.layer == layer).unwrap()
     }
 
@@ -596,16 +413,16 @@ mod tests {
         let ahead: Vec<Record> = (0..10).map(|_| call(Op::Write, posix, NO_POSITION, 4096)).collect();
         let facts = facts_of(&ahead, Layer::Posix);
         assert_eq!((facts.writes.calls, facts.writes.sequential), (10, Some(10)));
-        assert_eq!((facts.writes.small, facts.misaligned_in_file), (Some(10), Some(0)));
+        assert_eq!((facts.writes.small, facts.records[0].misaligned), (Some(10), Some(0)));
         let back: Vec<Record> =
             (0..10).map(|i| call(Op::Read, posix, 1000 * (10 - i) + 1, 1 << 20)).collect();
         let facts = facts_of(&back, Layer::Posix);
         assert_eq!((facts.reads.calls, facts.reads.sequential, facts.reads.small), (10, Some(1), Some(0)));
-        assert_eq!(facts.misaligned_in_file, Some(10));
-        assert!(facts.reread_bytes > Some(9e6));
-        let stake = facts.stake(StakeKind::RandomReads).unwrap();
-        assert_eq!((stake.calls, stake.bytes, stake.worst[0].file), (9, 9.0 * f64::from(1 << 20), FileId(3)));
-        assert_eq!(stake.seconds, 9.0 * 0.5e-9);
+        let record = facts.records[0];
+        assert_eq!((record.misaligned, record.file), (Some(10), FileId(3)));
+        assert_eq!((record.reads.random, record.reads.bytes), (Some(9), Some(10.0 * f64::from(1 << 20))));
+        assert!((record.reads.seconds - 10.0 * 0.5e-9).abs() < 1e-18);
+        assert!(record.reads.up_to < Some(1.1e6), "ten times the same megabyte");
     }
 
     #[test]
@@ -633,32 +450,42 @@ mod tests {
         };
         let records: Vec<Record> = (0..20).flat_map(|_| [open, append]).collect();
         let facts = facts_of(&records, Layer::Posix);
-        assert_eq!((facts.writes.sequential, facts.rewritten_bytes), (Some(20), Some(0.0)));
+        assert_eq!(facts.writes.sequential, Some(20));
+        let record = facts.records[0];
+        assert_eq!((record.opens, record.writes.up_to), (20, record.writes.bytes), "written once");
         let names: Vec<_> =
             facts.functions.iter().map(|sums| (sums.name.as_str(), sums.calls, sums.bytes)).collect();
         assert_eq!(names, [("open", 20, 0.0), ("write", 20, 20.0 * f64::from(1 << 20))]);
         // Opened to be read once more from its beginning, nothing jumps back.
         let read = Record { call: Call::of_symbol("read", Op::Read), ..call(Op::Read, posix, 0, 1 << 20) };
         let again = facts_of(&[open, read, open, read], Layer::Posix);
-        assert_eq!((again.reads.random, again.reread_bytes), (Some(0), Some(f64::from(1 << 20))));
+        assert_eq!(again.reads.random, Some(0));
+        assert_eq!(again.records[0].reads.up_to, Some(f64::from(1 << 20)), "read twice");
         assert_eq!(facts_of(&[open, read, read], Layer::Posix).reads.random, Some(1));
     }
 
     #[test]
-    fn what_ranks_do_to_one_file_is_put_together() {
+    fn each_rank_has_a_record_of_a_file_with_small_calls_and_syncs_apart() {
         let posix = iotide_wire::Layer::Posix;
-        // Both read the same megabyte in small calls; one takes four times as long.
         let reads: Vec<Record> = (0..256).map(|i| call(Op::Read, posix, 4096 * i, 4096)).collect();
         let slow: Vec<Record> = reads.iter().map(|read| Record { duration: 4, ..*read }).collect();
-        let facts = facts_of_ranks(&[&reads, &slow], Layer::Posix);
-        assert_eq!(facts.reread_bytes, Some(f64::from(1 << 20)));
-        assert_eq!(facts.stake(StakeKind::SmallShared).unwrap().calls, 512);
-        let straggler = facts.straggler.unwrap();
-        assert_eq!((straggler.slowest_rank, straggler.file), (1, FileId(3)));
-        assert!((straggler.slowest_s / straggler.fastest_s - 4.0).abs() < 1e-9);
-        // A file of one rank alone is not shared.
-        let alone = facts_of(&reads, Layer::Posix);
-        assert_eq!((alone.stake(StakeKind::SmallShared).unwrap().calls, alone.straggler), (0, None));
+        let mut synced = slow.clone();
+        synced.push(Record { duration: 100, ..call(Op::Sync, posix, NO_POSITION, 0) });
+        let facts = facts_of_ranks(&[&reads, &synced], Layer::Posix);
+        let [one, other] = facts.records[..] else { panic!("{:?}", facts.records) };
+        assert_eq!((one.rank, other.rank, one.file), (Rank(0), Rank(1), FileId(3)));
+        assert_eq!((one.reads.small.unwrap().calls, other.reads.small.unwrap().calls), (256, 256));
+        assert!((other.reads.seconds / one.reads.seconds - 4.0).abs() < 1e-9);
+        assert_eq!((one.sync_s, other.syncs), (Some(0.0), 1));
+        assert!((other.sync_s.unwrap() - 50e-9).abs() < 1e-15, "{other:?}");
+    }
+
+    #[test]
+    fn calls_for_another_layer_show_in_records_and_in_no_sum() {
+        let nested = |record: Record| Record { flags: record.flags.with(Flags::NESTED), ..record };
+        let posix = iotide_wire::Layer::Posix;
+        let facts = facts_of(&[nested(call(Op::Write, posix, 0, 10))], Layer::Posix);
+        assert_eq!((facts.writes.calls, facts.records[0].writes.calls), (0, 1));
     }
 
     #[test]

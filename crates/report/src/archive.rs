@@ -38,8 +38,8 @@ pub struct ArchiveStatistics {
     pub rejections: Vec<RejectionCount>,
     /// The applications that ran most often.
     pub most_run: Vec<ApplicationCount>,
-    /// What storage does not like, the commonest first; `None` if nobody looked.
-    pub insights: Option<Vec<InsightCount>>,
+    /// I/O issues, those that cost most core-hours first; `None` if nobody looked.
+    pub issues: Option<Vec<IssueCount>>,
     /// What ran when.
     pub timeline: Vec<TimeBucket>,
     /// Runs of which nobody knows when they began.
@@ -76,17 +76,47 @@ pub struct RejectionCount {
     pub example: Untrusted,
 }
 
-/// A rule, and in how many runs it found something.
+/// An issue over the runs of an archive.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct InsightCount {
-    /// The rule.
-    pub rule: String,
-    /// How many runs.
+pub struct IssueCount {
+    /// Its id.
+    pub id: String,
+    /// How many runs have it.
     pub n_runs: u64,
     /// Of these, in how many it is grave.
     pub n_high: u64,
-    /// Of these runs, the one that moves most bytes.
+    /// Core-hours that could be saved in all runs together.
+    pub core_hours: f64,
+    /// Of these runs, the one in which most core-hours could be saved.
     pub example: Untrusted,
+    /// The applications with most of it.
+    pub applications: Vec<IssueShare>,
+}
+
+/// The part of an issue that the runs of one application of one user have.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct IssueShare {
+    /// Who ran it, if that is known.
+    pub user: Option<Untrusted>,
+    /// The program, if that is known.
+    pub application: Option<Untrusted>,
+    /// How many runs have the issue.
+    pub n_runs: u64,
+    /// Core-hours that could be saved.
+    pub core_hours: f64,
+}
+
+impl IssueShare {
+    pub(crate) fn in_words(&self) -> String {
+        let application = self.application.as_ref().map_or("unknown".to_owned(), |name| name.for_terminal());
+        let user = self.user.as_ref().map_or(String::new(), |user| format!(" of {}", user.for_terminal()));
+        format!("{application}{user} {}", hours(self.core_hours))
+    }
+}
+
+/// Core-hours in words.
+pub(crate) fn hours(core_hours: f64) -> String {
+    format!("{} core-hours", text::digits(core_hours, 3))
 }
 
 /// An application and how often it ran.
@@ -104,13 +134,20 @@ pub struct ApplicationCount {
     pub categories: Vec<&'static str>,
 }
 
-impl InsightCount {
+impl IssueCount {
     fn in_words(&self) -> String {
         let grave = match self.n_high {
             0 => String::new(),
             n => format!(", {} of them high", text::count(n)),
         };
-        format!("{} × {}{grave}", text::count(self.n_runs), text::printable(&self.rule))
+        let most: Vec<String> = self.applications.iter().take(3).map(IssueShare::in_words).collect();
+        let most = if most.is_empty() { String::new() } else { format!("; most in {}", most.join(", ")) };
+        format!(
+            "{} could be saved: {} in {}{grave}{most}",
+            hours(self.core_hours),
+            text::printable(&self.id),
+            text::counted(self.n_runs, "run")
+        )
     }
 }
 
@@ -226,8 +263,8 @@ impl ArchiveStatistics {
             "rejections": self.rejections,
             "most_run": self.most_run,
         });
-        if let Some(insights) = &self.insights {
-            value["insights"] = json!(insights);
+        if let Some(issues) = &self.issues {
+            value["issues"] = json!(issues);
         }
         value
     }
@@ -355,9 +392,9 @@ impl Document for ArchiveStatistics {
                 ),
             );
         }
-        if let Some(insights) = self.insights.as_ref().filter(|insights| !insights.is_empty()) {
-            let told: Vec<_> = insights.iter().map(InsightCount::in_words).collect();
-            rows.row("insights", told.join("\n"));
+        if let Some(issues) = self.issues.as_ref().filter(|issues| !issues.is_empty()) {
+            let told: Vec<_> = issues.iter().take(10).map(IssueCount::in_words).collect();
+            rows.row("issues", told.join("\n"));
         }
         if !self.rejections.is_empty() {
             let told: Vec<_> = (self.rejections.iter().take(8))

@@ -8,7 +8,7 @@ use iotide_page::html::{escape, head, own_style};
 use iotide_page::{Untrusted, text};
 use serde::Serialize;
 
-use crate::archive::{ArchiveStatistics, InsightCount, ShareCell, ShareTable, Which, population_in_words};
+use crate::archive::{ArchiveStatistics, IssueCount, ShareCell, ShareTable, Which, population_in_words};
 use crate::archive_load;
 
 /// A run that the page can list.
@@ -120,8 +120,8 @@ pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> Strin
     if !statistics.most_run.is_empty() {
         section(&mut html, "applications", "What runs most often", &most_run(statistics));
     }
-    if let Some(found) = &statistics.insights {
-        section(&mut html, "insights", "I/O issues", &insights(found));
+    if let Some(found) = &statistics.issues {
+        section(&mut html, "issues", "I/O issues", &issues(found));
     }
     if !statistics.rejections.is_empty() {
         section(&mut html, "rejected", "Rejected logs", &rejections(statistics));
@@ -274,25 +274,28 @@ fn most_run(statistics: &ArchiveStatistics) -> String {
     html + "</tbody>\n</table></div>\n"
 }
 
-fn insights(found: &[InsightCount]) -> String {
+fn issues(found: &[IssueCount]) -> String {
     if found.is_empty() {
-        return "<p class=\"note\">No rule found anything.</p>\n".to_owned();
+        return "<p class=\"note\">No I/O issues found.</p>\n".to_owned();
     }
     let mut html = String::from(
-        "<div class=\"wide\" tabindex=\"0\"><table class=\"rules stack\">\n<thead><tr><th>rule</th><th>runs</th><th>of these high</th><th class=\"words\">the heaviest of them</th></tr>\
+        "<div class=\"wide\" tabindex=\"0\"><table class=\"rules stack\">\n<thead><tr><th>issue</th><th>core-hours to save</th><th>runs</th><th>of these high</th><th class=\"words\">applications</th><th class=\"words\">example</th></tr>\
          </thead>\n<tbody>\n",
     );
-    for InsightCount { rule, n_runs, n_high, example } in found {
+    for IssueCount { id, n_runs, n_high, core_hours, example, applications } in found {
+        let most: Vec<String> = applications.iter().map(crate::archive::IssueShare::in_words).collect();
         let _ = writeln!(
             html,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"path\">{}</td></tr>",
-            escape(rule),
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"words\">{}</td><td class=\"path\">{}</td></tr>",
+            escape(id),
+            text::digits(*core_hours, 3),
             text::count(*n_runs),
             text::count(*n_high),
+            escape(&most.join(", ")),
             example.for_html()
         );
     }
-    html + "</tbody>\n</table></div>\n<p class=\"note\">Each run with its findings, the numbers behind them and what to do is in \
+    html + "</tbody>\n</table></div>\n<p class=\"note\">Each run with its issues, their gain, the numbers behind them and what to do is in \
             <code>runs.jsonl</code>.</p>\n"
 }
 

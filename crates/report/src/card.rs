@@ -42,8 +42,8 @@ pub struct JobCard {
     pub bandwidths: Vec<Bandwidth>,
     /// Who took longest.
     pub slowest_rank: Option<SlowRank>,
-    /// The gravest finding.
-    pub top_finding: Option<Untrusted>,
+    /// The issue with the largest gain, else why there is none.
+    pub top_issue: Option<String>,
     /// Its labels.
     pub labels: Vec<&'static str>,
     /// Whether there is a rhythm; absent if nothing was analysed.
@@ -102,7 +102,9 @@ impl JobCard {
             bytes_written: source.bytes_written,
             bandwidths: bandwidths(&sums.speeds),
             slowest_rank: slowest(sums),
-            top_finding: (run.insights.iter().flatten().next()).map(|insight| insight.message.clone()),
+            top_issue: run.issues.as_ref().map(|issues| {
+                issues.top().map_or_else(|| issues.issues_reason.clone(), |issue| issue.text.clone())
+            }),
             labels: run.categories.clone().unwrap_or_default(),
             verdict: run.period.verdict,
             period_s: run.period.period_s,
@@ -150,7 +152,7 @@ impl JobCard {
     }
 
     /// The head of the run's page.
-    pub(crate) fn to_html(&self, path: &Untrusted, severity: Option<&str>) -> String {
+    pub(crate) fn to_html(&self, path: &Untrusted, issues: Option<&crate::issue::RunIssues>) -> String {
         let name = self.program.as_ref().map_or_else(|| path.file_name(), Clone::clone);
         let mut html = format!("<p class=\"path\">{}</p>\n<h1>{}</h1>\n", path.for_html(), name.for_html());
         html += "<dl class=\"job\">\n";
@@ -171,11 +173,14 @@ impl JobCard {
             "<li><span class=\"badge\">{verdict}</span> {}.</li>",
             escape(&capitalised(self.rhythm.strip_prefix("unclear: ").unwrap_or(&self.rhythm)))
         );
-        if let (Some(finding), Some(severity)) = (&self.top_finding, severity) {
+        if let (Some(issue), Some(issues)) = (&self.top_issue, issues) {
+            let badge = issues.top().map_or("low", |issue| issue.severity);
+            let word = issues.top().map_or("I/O issues", |issue| issue.severity);
+            let bar = issues.top().map_or(String::new(), crate::issue_page::gain_bar);
             let _ = writeln!(
                 html,
-                "<li><span class=\"badge {severity}\">{severity}</span> {}.</li>",
-                escape(&capitalised(&finding.for_terminal()))
+                "<li><span class=\"badge {badge}\">{word}</span> {}.{bar}</li>",
+                escape(&capitalised(issue))
             );
         }
         html += "</ul>\n";
@@ -291,11 +296,15 @@ fn slowest(sums: &ActivitySums) -> Option<SlowRank> {
         let others_s = (times.n_peers > 0).then_some(times.peers_s);
         SlowRank { rank: times.slowest.0.into(), seconds: times.slowest_s, others_s }
     });
-    let shared = (sums.access.iter()).filter(|facts| facts.layer != Layer::MpiIo).find_map(|facts| {
-        let straggler = facts.straggler.filter(|straggler| straggler.slowest_rank >= 0)?;
-        let others_s = Some(straggler.fastest_s);
-        Some(SlowRank { rank: straggler.slowest_rank, seconds: straggler.slowest_s, others_s })
+    // A rank that has more to do takes longer, and one that leaves its bytes to an aggregator is no measure.
+    let shared = (sums.records.iter()).filter(|record| record.layer != Layer::MpiIo).filter_map(|record| {
+        let (slowest, fastest) = (record.slowest?, record.fastest?);
+        let is_measure = fastest.bytes > 0.0 && 2.0 * fastest.bytes >= slowest.bytes;
+        let others_s = Some(fastest.seconds);
+        let slow = SlowRank { rank: slowest.rank.0.into(), seconds: slowest.seconds, others_s };
+        (is_measure && slowest.rank != Rank::ALL).then_some((slow, slowest.seconds - fastest.seconds))
     });
+    let shared = shared.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(slow, _)| slow);
     match (own, shared) {
         (Some(own), Some(shared)) if shared.seconds > own.seconds => Some(shared),
         (own, shared) => own.or(shared),

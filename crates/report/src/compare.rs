@@ -9,7 +9,7 @@ use iotide_num::{median, rank_sum_p};
 use iotide_page::Untrusted;
 use serde::Serialize;
 
-use crate::insight::Insight;
+use crate::issue::Issue;
 use crate::{Document, Ink, SCHEMA, text};
 
 pub use measured::{FileRhythm, MeasuredRun};
@@ -49,8 +49,8 @@ pub struct CompareDocument {
     pub sides: Vec<Side>,
     /// Each quantity on each side.
     pub quantities: Vec<QuantityRow>,
-    /// Findings on any side.
-    pub findings: Vec<FindingRow>,
+    /// I/O issues on any side.
+    pub issues: Vec<IssueRow>,
     /// Labels on any side.
     pub labels: Vec<LabelRow>,
     /// How large requests were, in powers of two.
@@ -149,15 +149,19 @@ pub enum Verdict {
     Unknown,
 }
 
-/// A finding on each side.
+/// An I/O issue on each side.
 #[derive(Clone, Debug, Serialize)]
-pub struct FindingRow {
-    /// The rule.
-    pub rule: &'static str,
+pub struct IssueRow {
+    /// Its id.
+    pub id: &'static str,
     /// The gravest severity on any side.
     pub severity: &'static str,
-    /// What one of the runs is told.
-    pub message: Untrusted,
+    /// What the run with the largest gain is told.
+    pub text: String,
+    /// The mean gain as a share of the run, a side each; 0 where it is not there.
+    pub gains: Vec<f64>,
+    /// The other sides' gain less that of the first.
+    pub gain_changes: Vec<f64>,
     /// What to do about it.
     pub advice: &'static str,
     /// The share of runs that have it, a side each.
@@ -238,14 +242,14 @@ impl CompareDocument {
             .into_iter()
             .filter_map(|quantity| quantity_row(quantity, &sides, settings))
             .collect();
-        let findings = finding_rows(&sides);
+        let issues = issue_rows(&sides);
         let (files, n_more_files) = file_rows(&sides);
         let mut document = Self {
             schema: SCHEMA,
             command: "compare",
             threshold: settings.threshold,
             quantities,
-            findings,
+            issues,
             labels: label_rows(&sides),
             request_sizes: size_rows(&sides),
             files,
@@ -263,7 +267,7 @@ impl CompareDocument {
         !self.worse.is_empty()
     }
 
-    /// What got worse, in words: the quantities that are watched, and findings of severity `high` that came.
+    /// What got worse, in words: the quantities that are watched, and issues of severity `high` that came.
     fn worse_in_words(&self, settings: &CompareSettings) -> Vec<String> {
         let mut worse = Vec::new();
         for row in &self.quantities {
@@ -278,10 +282,10 @@ impl CompareDocument {
                 }
             }
         }
-        for row in self.findings.iter().filter(|row| row.severity == "high") {
+        for row in self.issues.iter().filter(|row| row.severity == "high") {
             for (change, side) in row.changes.iter().zip(&self.sides[1..]) {
                 if *change == Presence::Came {
-                    worse.push(format!("finding {} on {}", row.rule, side.name));
+                    worse.push(format!("issue {} on {}", row.id, side.name));
                 }
             }
         }
@@ -414,31 +418,36 @@ fn presences(shares: &[f64]) -> Vec<Presence> {
         .collect()
 }
 
-fn finding_rows(sides: &[Vec<MeasuredRun>]) -> Vec<FindingRow> {
-    let mut found: BTreeMap<&'static str, Vec<&Insight>> = BTreeMap::new();
-    for insight in sides.iter().flatten().flat_map(|run| run.run.insights.iter().flatten()) {
-        found.entry(insight.rule).or_default().push(insight);
+fn issue_rows(sides: &[Vec<MeasuredRun>]) -> Vec<IssueRow> {
+    fn of(run: &MeasuredRun) -> impl Iterator<Item = &Issue> {
+        run.run.issues.iter().flat_map(|found| &found.issues)
     }
-    let mut rows: Vec<FindingRow> = found
-        .into_iter()
-        .map(|(rule, insights)| {
-            let gravest = insights.iter().find(|insight| insight.severity == "high").unwrap_or(&insights[0]);
-            let shares =
-                shares(sides, |run| run.run.insights.iter().flatten().any(|found| found.rule == rule));
-            FindingRow {
-                rule,
-                severity: gravest.severity,
-                message: gravest.message.clone(),
-                advice: gravest.advice,
-                changes: presences(&shares),
-                shares,
-            }
-        })
-        .collect();
-    // What came or went first, then the gravest.
-    rows.sort_by_key(|row| {
-        (row.changes.iter().all(|change| *change == Presence::Stayed), row.severity != "high")
-    });
+    let gain = |issue: &Issue| issue.gain.map_or(0.0, |gain| gain.of_run);
+    let mut found: BTreeMap<&'static str, Vec<&Issue>> = BTreeMap::new();
+    for issue in sides.iter().flatten().flat_map(of) {
+        found.entry(issue.id).or_default().push(issue);
+    }
+    let mut rows: Vec<IssueRow> = Vec::new();
+    for (id, issues) in found {
+        let Some(gravest) = issues.iter().max_by(|a, b| gain(a).total_cmp(&gain(b))) else { continue };
+        let shares = shares(sides, |run| of(run).any(|issue| issue.id == id));
+        let gain_of = |run: &MeasuredRun| of(run).find(|issue| issue.id == id).map_or(0.0, gain);
+        let gains: Vec<f64> =
+            sides.iter().map(|runs| runs.iter().map(gain_of).sum::<f64>() / runs.len() as f64).collect();
+        rows.push(IssueRow {
+            id,
+            severity: gravest.severity,
+            text: gravest.text.clone(),
+            gain_changes: gains[1..].iter().map(|gain| gain - gains[0]).collect(),
+            gains,
+            advice: gravest.advice,
+            changes: presences(&shares),
+            shares,
+        });
+    }
+    // Those whose gain changed most first.
+    let change = |row: &IssueRow| row.gain_changes.iter().map(|change| change.abs()).fold(0.0, f64::max);
+    rows.sort_by(|a, b| change(b).total_cmp(&change(a)).then(a.id.cmp(b.id)));
     rows
 }
 

@@ -11,7 +11,7 @@ use iotide_page::{Plot, text};
 use crate::activity_chart::Picture;
 use crate::card::JobCard;
 use crate::document::Document;
-use crate::{Ink, Report, Run, activity_page, finding_page, harmonics};
+use crate::{Ink, Report, Run, activity_page, harmonics, issue_page};
 
 /// A report with the plots of each run, in the order of its runs.
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ fn page(report: &Report, pictures: &[Vec<Plot>]) -> String {
 
 /// What a run's part of the page consists of, in order.
 fn sections(run: &Run, plots: &[Plot], run_idx: usize) -> Vec<Section> {
-    let mut sections: Vec<Section> = finding_page::findings(run).into_iter().collect();
+    let mut sections: Vec<Section> = issue_page::issues(run).into_iter().collect();
     let mut plots = plots.iter().map(|plot| picture(plot, run_idx));
     sections.extend(plots.next());
     if let Some(activity) = &run.activity {
@@ -133,10 +133,10 @@ fn write_run(html: &mut String, run: &Run, plots: &[Plot], run_idx: usize, conte
 
 /// What one asks first.
 fn card(run: &Run) -> String {
-    let severity = run.insights.iter().flatten().next().map(|insight| insight.severity);
+    let issues = run.issues.as_ref();
     match &run.card {
-        Some(card) => card.to_html(&run.source.path, severity),
-        None => JobCard::new(run, &iotide_trace::ActivitySums::default()).to_html(&run.source.path, severity),
+        Some(card) => card.to_html(&run.source.path, issues),
+        None => JobCard::new(run, &iotide_trace::ActivitySums::default()).to_html(&run.source.path, issues),
     }
 }
 

@@ -169,6 +169,12 @@ pub struct JobDocument {
     /// How fast it read and wrote over the run, as far as that was sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<JobRates>,
+    /// How long it ran, or has run so far.
+    #[serde(default)]
+    pub run_time_s: Option<f64>,
+    /// Its I/O issues; whoever reads the document can find them again with [`JobDocument::judged`].
+    #[serde(flatten, skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub issues: Option<crate::issue::RunIssues>,
 }
 
 /// What a job read and wrote.
@@ -555,6 +561,11 @@ impl JobDocument {
         let mut out = format!("job {} of {}\n", entry.job.for_terminal(), entry.user.for_terminal());
         let section = |rows: &Rows| rows.render(width, str::to_owned);
         out.push_str(&section(&self.what_it_is()));
+        if let Some(found) = self.judged() {
+            let mut rows = Rows::default();
+            found.add_rows(&mut rows);
+            let _ = write!(out, "\nI/O issues\n{}", section(&rows));
+        }
         out.push_str("\nI/O\n");
         out.push_str(&section(&self.what_it_moved()));
         out.push_str(&self.calls());

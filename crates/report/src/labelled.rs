@@ -9,7 +9,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::history::History;
-use crate::insight::{self, Insight, NotKnown};
+use crate::issue::RunIssues;
 use crate::run::{Loss, Source};
 use crate::{Ink, Tell};
 
@@ -37,12 +37,9 @@ pub struct LabelledRun {
     pub run_time_s: f64,
     /// Why the labels should not be counted, if they should not.
     pub rejected: Option<Untrusted>,
-    /// What its storage does not like, gravest first, where that was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub insights: Option<Vec<Insight>>,
-    /// Rules that could not be judged.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub insights_not_known: Option<Vec<NotKnown>>,
+    /// Its I/O issues, where that was asked for.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub issues: Option<RunIssues>,
     /// How it compares with earlier runs of the same application, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history: Option<History>,
@@ -76,17 +73,15 @@ impl LabelledRun {
             },
             run_time_s: found.run_time_s,
             rejected: found.rejected.as_ref().map(|why| Untrusted::from(why.to_string())),
-            insights: None,
-            insights_not_known: None,
+            issues: None,
             history: None,
             losses: losses.iter().map(Loss::from).collect(),
         }
     }
 
-    /// Returns the same with what its storage does not like.
-    pub fn with_insights(mut self, insights: &iotide_analysis::Insights) -> Self {
-        let (found, not_known) = insight::told(insights);
-        (self.insights, self.insights_not_known) = (Some(found), Some(not_known));
+    /// Returns the same with its I/O issues.
+    pub fn with_issues(mut self, issues: &iotide_analysis::Issues) -> Self {
+        self.issues = Some(RunIssues::from(issues));
         self
     }
 
@@ -144,7 +139,9 @@ impl Tell for LabelledRun {
         );
         let labels: Vec<_> = self.evidence.0.iter().map(|label| self.label_in_words(label)).collect();
         rows.row("labels", if labels.is_empty() { "none".to_owned() } else { labels.join("\n") });
-        insight::add_rows(&mut rows, self.insights.as_deref(), self.insights_not_known.as_deref());
+        if let Some(issues) = &self.issues {
+            issues.add_rows(&mut rows);
+        }
         if let Some(history) = &self.history {
             rows.row("history", history.in_words());
         }
@@ -296,9 +293,12 @@ pub struct ResultLine<'a> {
     /// What the metadata server saw.
     #[serde(default)]
     pub metadata: Metadata,
-    /// What its storage does not like; `None` if nobody looked.
+    /// Its I/O issues; `None` if nobody looked.
     #[serde(borrow, default)]
-    pub insights: Option<Vec<InsightLine<'a>>>,
+    pub issues: Option<Vec<IssueLine<'a>>>,
+    /// Its core-hours, where issues were looked for.
+    #[serde(default)]
+    pub core_hours: Option<f64>,
     /// How long the run took.
     #[serde(default)]
     pub run_time_s: f64,
@@ -307,15 +307,25 @@ pub struct ResultLine<'a> {
     pub rejected: Option<Cow<'a, str>>,
 }
 
-/// A finding of a [`ResultLine`].
+/// An issue of a [`ResultLine`].
 #[derive(Clone, Debug, Deserialize)]
-pub struct InsightLine<'a> {
-    /// The rule that found it.
+pub struct IssueLine<'a> {
+    /// Its id.
     #[serde(borrow)]
-    pub rule: Cow<'a, str>,
+    pub id: Cow<'a, str>,
     /// How grave it is.
     #[serde(borrow)]
     pub severity: Cow<'a, str>,
+    /// What a fix would save.
+    #[serde(default)]
+    pub gain: Option<GainLine>,
+}
+
+/// The gain of an [`IssueLine`].
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct GainLine {
+    /// Share of the run.
+    pub of_run: f64,
 }
 
 /// The source of a [`ResultLine`].

@@ -22,13 +22,14 @@ pub use crate::{
         alertmanager_json, webhook_json,
     },
     archive::{
-        ApplicationCount, ArchiveStatistics, CategorizeDocument, InsightCount, Population, RejectionCount,
+        ApplicationCount, ArchiveStatistics, CategorizeDocument, IssueCount, IssueShare, Population,
+        RejectionCount,
     },
     archive_load::{ApplicationLoad, Coverage, TimeBucket, UserCount, folded},
     archive_page::{ListedRun, archive_page, rests},
     card::{Bandwidth, JobCard, SlowRank},
     compare::{
-        Change as SideChange, CompareDocument, CompareSettings, FileRhythm, FileRow, FileValues, FindingRow,
+        Change as SideChange, CompareDocument, CompareSettings, FileRhythm, FileRow, FileValues, IssueRow,
         LabelRow, MeasuredRun, Presence, Quantity, QuantityRow, Side, SideRun, SizesRow, Values, Verdict,
     },
     decisions::{DecisionEntry, DecisionList, EffectEntry, HarmedJob, Judged, RuleEntry, RulePlace},
@@ -41,7 +42,8 @@ pub use crate::{
         DarshanInfo, Dxt, Function, Heatmap, Info, InfoJob, InfoSource, JobId, LogInfo, Lustre, Map, Module,
         Number, Operation, RecordLine, SegmentLine,
     },
-    insight::{Insight, NotKnown},
+    issue::{Gain, Issue, NotJudged, RunIssues},
+    job_issues::issues_of_counters,
     job_schedule::{
         Figure, FigureSource, JobFateEntry, JobPolicyEntry, JobsReport, JobsRun, MachineEntry, Ratios,
         ResizeEntry,
@@ -52,7 +54,7 @@ pub use crate::{
     },
     known::known_jobs,
     label_glossary::label_meaning,
-    labelled::{InsightLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
+    labelled::{GainLine, IssueLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen, about_job},
     loop_demo::{LoopDemo, LoopJob, LoopRun, LoopSample},
     modules::{FilesByUse, LogModules, ModuleCalls, ModuleCounts, ModuleFacts, UsedFiles},
@@ -111,12 +113,13 @@ mod decisions;
 mod demand;
 mod document;
 mod events;
-mod finding_page;
 mod harmonics;
 mod history;
 mod html;
 mod info;
-mod insight;
+mod issue;
+mod issue_page;
+mod job_issues;
 mod job_schedule;
 mod jobs;
 mod known;

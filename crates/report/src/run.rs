@@ -13,7 +13,7 @@ use crate::card::JobCard;
 use crate::demand::Demand;
 use crate::harmonics;
 use crate::history::History;
-use crate::insight::{self, Insight, NotKnown};
+use crate::issue::RunIssues;
 use crate::labelled::{LabelEvidence, LabelledRun};
 use crate::modules::LogModules;
 use crate::patterns::Patterns;
@@ -67,12 +67,9 @@ pub struct Run {
     /// The numbers of its pictures, by name, where there are any.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub charts: BTreeMap<&'static str, Numbers>,
-    /// What the run does that its storage does not like, gravest first, where that was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub insights: Option<Vec<Insight>>,
-    /// Rules that could not be judged, and what the source does not tell.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub insights_not_known: Option<Vec<NotKnown>>,
+    /// Its I/O issues, where that was asked for.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub issues: Option<RunIssues>,
     /// Its labels; see `iotide categorize`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub categories: Option<Vec<&'static str>>,
@@ -123,8 +120,7 @@ impl Run {
             timeline: None,
             modules: None,
             charts: BTreeMap::new(),
-            insights: None,
-            insights_not_known: None,
+            issues: None,
             categories: None,
             evidence: None,
             history: None,
@@ -156,8 +152,7 @@ impl Run {
             timeline: None,
             modules: None,
             charts: BTreeMap::new(),
-            insights: None,
-            insights_not_known: None,
+            issues: None,
             categories: None,
             evidence: None,
             history: None,
@@ -195,10 +190,9 @@ impl Run {
         self
     }
 
-    /// Returns the same with what its storage does not like.
-    pub fn with_insights(mut self, insights: &iotide_analysis::Insights) -> Self {
-        let (found, not_known) = insight::told(insights);
-        (self.insights, self.insights_not_known) = (Some(found), Some(not_known));
+    /// Returns the same with its I/O issues.
+    pub fn with_issues(mut self, issues: &iotide_analysis::Issues) -> Self {
+        self.issues = Some(RunIssues::from(issues));
         self
     }
 
@@ -322,7 +316,9 @@ impl Run {
                 rows.row(name, sentence);
             }
         }
-        insight::add_rows(&mut rows, self.insights.as_deref(), self.insights_not_known.as_deref());
+        if let Some(issues) = &self.issues {
+            issues.add_rows(&mut rows);
+        }
         if let Some(labels) = &self.categories {
             rows.row("labels", labels.join(", "));
         }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use crate::{
-    AccessFacts, Event, EventSink, FileBytes, FileId, Grain, Layer, Loss, Op, Rank, Span, TimeSpent,
+    AccessFacts, Event, EventSink, FileBytes, FileId, FileLayout, FileRecord, FileRecords, Grain, Layer,
+    Loss, Op, Rank, Span, TimeSpent, file_record::CallRecords,
 };
 
 use by_rank::ByRank;
@@ -55,6 +56,12 @@ pub struct Activity {
     ops: BTreeMap<(Layer, Op), OpSums>,
     stated: BTreeMap<(Layer, TimeKind), f64>,
     access: Vec<AccessFacts>,
+    records: FileRecords,
+    call_records: CallRecords,
+    layouts: Vec<FileLayout>,
+    n_targets: Option<u32>,
+    /// Bytes in sums over a file's life, which tell nothing of when they were moved.
+    untimed_bytes: f64,
     by_rank: ByRank,
     ranks: HashSet<Rank>,
     last_rank: Option<Rank>,
@@ -103,6 +110,11 @@ impl Activity {
             ops,
             stated,
             mut access,
+            records,
+            call_records,
+            layouts,
+            n_targets,
+            untimed_bytes,
             by_rank,
             ranks,
             span,
@@ -124,6 +136,8 @@ impl Activity {
         for ((layer, _), sums) in ops.iter().filter(|((_, op), _)| op.moves_data()) {
             *layer_bytes.entry(*layer).or_default() += sums.bytes;
         }
+        let heat_bytes: f64 = by_level.iter().sum();
+        let records = call_records.finish(records.finish());
         let levels = Levels::of(by_level, overlap);
         ActivitySums {
             span,
@@ -140,7 +154,11 @@ impl Activity {
             bytes: levels.sum(by_level),
             rank_times: by_rank.times(levels, &access),
             rank_bytes: by_rank.bytes(levels, &access),
-            named_files: named_files(&access, info),
+            has_phases: heat_bytes > 0.0 && untimed_bytes <= 0.1 * heat_bytes,
+            named_files: named_files(&records, info),
+            records,
+            layouts,
+            n_targets,
             access,
         }
     }
@@ -196,8 +214,8 @@ impl Activity {
     }
 }
 
-impl EventSink for Activity {
-    fn event(&mut self, event: Event) -> ControlFlow<()> {
+impl Activity {
+    fn add(&mut self, event: Event, waited: Option<crate::Timestamp>) -> ControlFlow<()> {
         let mut event = event;
         if !(event.bytes > 0.0 && event.bytes.is_finite()) {
             event.bytes = 0.0;
@@ -214,7 +232,11 @@ impl EventSink for Activity {
         }
         // A call's interval was spent in it; a sum's interval is only where its calls lie.
         let seconds = if event.grain == Grain::Call { end.secs_since(event.start) } else { 0.0 };
+        // The program waits for a request beside it only at its end.
+        let waits_s = waited.map_or(seconds, |waited| end.secs_since(waited.clamp(event.start, end)));
+        self.call_records.add(&event, waits_s);
         if event.op.moves_data() {
+            self.untimed_bytes += if event.grain == Grain::Record { event.bytes } else { 0.0 };
             self.heat.add(event.rank, event.op, event.start, end, event.bytes);
             self.by_rank.add(event.rank, event.layer, event.bytes, 0.0);
             let sizes = if event.op == Op::Read { &mut self.reads } else { &mut self.writes };
@@ -239,10 +261,28 @@ impl EventSink for Activity {
         }
         ControlFlow::Continue(())
     }
+}
+
+impl EventSink for Activity {
+    fn event(&mut self, event: Event) -> ControlFlow<()> {
+        self.add(event, None)
+    }
+
+    fn async_event(&mut self, event: Event, waited: crate::Timestamp) -> ControlFlow<()> {
+        self.add(event, Some(waited))
+    }
 
     fn loss(&mut self, _: Loss) {}
 
     fn access_facts(&mut self, facts: &AccessFacts) {
+        facts.records.iter().for_each(|record| self.records.push(*record));
+        self.layouts.extend_from_slice(&facts.layouts);
+        self.n_targets = self.n_targets.max(facts.n_targets);
+        let facts =
+            &AccessFacts { records: Vec::new(), layouts: Vec::new(), n_targets: None, ..facts.clone() };
+        if *facts == (AccessFacts { layer: facts.layer, ..AccessFacts::default() }) {
+            return;
+        }
         match self.access.iter_mut().find(|known| known.layer == facts.layer) {
             Some(known) => known.join(facts),
             None => self.access.push(facts.clone()),
@@ -263,10 +303,6 @@ impl EventSink for Activity {
             None => &mut self.other_files,
         };
         *sums.time_s.get_or_insert(0.0) += spent.seconds;
-    }
-
-    fn async_event(&mut self, event: Event, _: crate::Timestamp) -> ControlFlow<()> {
-        self.event(event)
     }
 }
 
@@ -382,7 +418,15 @@ pub struct ActivitySums {
     pub rank_times: Option<RankTimes>,
     /// How the bytes differ between ranks, as far as they are known by rank.
     pub rank_bytes: Option<RankBytes>,
-    /// The names of the files that `access` mentions.
+    /// Whether the heat map tells when bytes were moved, and not only between which times.
+    pub has_phases: bool,
+    /// What each rank, or all together, did to each file, layer by layer.
+    pub records: Vec<FileRecord>,
+    /// Which files are on which storage targets.
+    pub layouts: Vec<FileLayout>,
+    /// How many storage targets the file system has, as far as the source tells.
+    pub n_targets: Option<u32>,
+    /// The names of the files that `records` mentions.
     pub named_files: BTreeMap<FileId, String>,
     /// What the source counted beside times, by layer.
     pub access: Vec<AccessFacts>,
@@ -612,12 +656,7 @@ fn layer_times(stated: &BTreeMap<(Layer, TimeKind), f64>) -> Vec<LayerTimes> {
     times
 }
 
-fn named_files(access: &[AccessFacts], info: &crate::TraceInfo) -> BTreeMap<FileId, String> {
-    let of_stakes =
-        access.iter().flat_map(|facts| &facts.stakes).flat_map(|stake| &stake.worst).map(|part| part.file);
-    let of_stragglers = access.iter().filter_map(|facts| Some(facts.straggler?.file));
-    of_stakes
-        .chain(of_stragglers)
-        .filter_map(|file| Some((file, info.files.get(file.0 as usize)?.clone())))
-        .collect()
+fn named_files(records: &[FileRecord], info: &crate::TraceInfo) -> BTreeMap<FileId, String> {
+    let files = records.iter().map(|record| record.file);
+    files.filter_map(|file| Some((file, info.files.get(file.0 as usize)?.clone()))).collect()
 }

@@ -22,16 +22,14 @@
 //! **Invariant:** no file, clock, environment variable, thread or terminal in here.
 
 pub use crate::{
-    access::{
-        AccessFacts, FileBytes, FileStake, FunctionSums, RankPart, Stake, StakeKind, Straggler, TargetTime,
-        WayFacts,
-    },
+    access::{AccessFacts, FileBytes, FunctionSums, RankPart, WayFacts},
     activity::{
         AccessSizes, Activity, ActivitySums, FileActivity, FileSums, HeatMap, HeatRow, LayerSpeed,
         LayerTimes, OpActivity, OpSums, RankBytes, RankTimes, SizeBin, TimeKind,
     },
     async_phases::{AsyncPhase, AsyncPhases},
     event::{Event, FileId, Grain, Layer, Op, Rank},
+    file_record::{FileLayout, FileRecord, FileRecords, RankShare, SMALL_BELOW_BYTES, SmallCalls, WayRecord},
     job::{JobOutcome, JobRun},
     loss::Loss,
     overlap::{Direction, Overlap, ReadWrite},
@@ -52,6 +50,7 @@ mod activity;
 mod async_phases;
 mod bins;
 mod event;
+mod file_record;
 mod job;
 mod loss;
 mod overlap;

@@ -1,6 +1,7 @@
 //! How right the answers are, on data made here whose truth is known.
 
 pub(crate) mod categories;
+mod issues;
 mod jobs;
 mod measured;
 pub(crate) mod online;
@@ -25,6 +26,7 @@ const PARTS: &[Part] = &[
     ("scaling", scaling::run, scaling::HELP),
     ("system", system::run, system::HELP),
     ("jobs", jobs::run, jobs::HELP),
+    ("issues", issues::run, issues::HELP),
 ];
 
 /// Runs `cargo xtask accuracy PART …`; the period, if no part is named.

@@ -12,7 +12,7 @@ use crate::Outcome;
 const QUESTIONS: [&[&str]; 3] = [
     &["info", "--layers", "lowest", "--format", "json"],
     &["detect", "--format", "json"],
-    &["categorize", "--insights", "--format", "json"],
+    &["categorize", "--issues", "--format", "json"],
 ];
 
 /// What the form of a trace decides, and not what it holds: its name, what only a Darshan log has beside its events, the user under

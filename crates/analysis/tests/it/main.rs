@@ -13,5 +13,5 @@ mod rhythm_table;
 /// Signatures out of noisy logs, against the truth.
 mod signature;
 
-/// Findings in real logs.
-mod findings;
+/// I/O issues of real logs.
+mod issues;

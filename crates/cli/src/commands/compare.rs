@@ -16,7 +16,7 @@ use crate::ui::Ui;
 
 /// Compare runs: what differs, and by how much
 ///
-/// The first run, A, is what the others are compared with: their bytes, times, operations, request sizes, periods, findings, labels and
+/// The first run, A, is what the others are compared with: their bytes, times, operations, request sizes, periods, issues, labels and
 /// files. With --with, the runs before it are one side and the runs after it the other; a side is then its median, and a difference counts
 /// only if it is larger than the noise of the runs.
 #[derive(clap::Args, Debug)]
@@ -80,7 +80,7 @@ pub(crate) fn run(ui: &mut Ui, args: &CompareArgs) -> anyhow::Result<ExitStatus>
         open: args.input.options()?,
         run: args.analysis.config(),
         categories: settings.categories,
-        insights: settings.insights,
+        issues: settings.issues,
         settings: how,
     };
     let with = if args.with.is_empty() { Vec::new() } else { args.input.runs_of(&args.with) };

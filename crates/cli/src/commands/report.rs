@@ -16,7 +16,7 @@ use crate::ui::Ui;
 
 /// Show everything about a run as one HTML page
 ///
-/// The page needs nothing else: no network and no files beside it. It begins with the job, the answer and the findings. Pictures can be zoomed
+/// The page needs nothing else: no network and no files beside it. It begins with the job, the answer and the I/O issues. Pictures can be zoomed
 /// (drag, or Ctrl + wheel), moved (Shift + drag, arrow keys) and reset (double-click, Escape), and have their numbers behind them.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -66,7 +66,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
         open: args.input.options()?,
         run: config,
         categories: settings.categories,
-        insights: settings.insights,
+        issues: settings.issues,
     };
     let mut report = Report::new("report");
     let mut plots = Vec::new();

@@ -513,7 +513,7 @@ fn help_on_alarms_explains_every_flag() {
     The condition compares (>, <, =) a metric of a job as `/api/1/jobs/ID/metrics` lists it
     (write_bytes), its growth per second over the last ten (rate(write_bytes)), the bytes per second
     expected in the next minute (predicted_load), or says what a job has: label(write_periodic), as
-    `iotide categorize` names labels, finding(small_writes), as `iotide report` names findings.
+    `iotide categorize` names labels, issue(small_writes), as `iotide report` names issues.
 
     Usage: iotide alarms add [OPTIONS] <NAME> <CONDITION>
 
@@ -565,7 +565,7 @@ fn help_on_alarms_explains_every_flag() {
       iotide alarms add busy 'rate(write_bytes) > 2GB' --for 30s --clear 1GB
       iotide alarms add soon 'predicted_load > 5GB' --on sum
       iotide alarms add full 'free_bytes./scratch < 1TB' --on node --severity critical
-      iotide alarms add small 'finding(small_writes)' --app lmp
+      iotide alarms add small 'issue(small_writes)' --app lmp
     ");
     insta::assert_snapshot!(Dir::new().iotide(["alarms", "list", "--help"]).exits_with(0).stdout, @r"
     Show rules, what fires and what has been

@@ -40,8 +40,8 @@ mod page_script;
 /// `iotide record`: a program under the tracer, its exit status and the last word.
 mod record;
 
-/// What one's own recording tells: the findings of a Darshan log, functions by name, and the header.
-mod record_findings;
+/// What one's own recording tells: the issues of a Darshan log, functions by name, and the header.
+mod record_issues;
 
 /// `iotide record --live`: counters that are read while a program runs, against its own count.
 mod record_live;

@@ -52,7 +52,7 @@ fn pages(dir: &Dir) -> Vec<String> {
         assert!(output.status.success(), "{name}: {output:?}");
         pages.push(page);
     }
-    dir.iotide(["categorize", "logs", "--insights", "--out", "results", "--sample", "4"]).exits_with(0);
+    dir.iotide(["categorize", "logs", "--issues", "--out", "results", "--sample", "4"]).exits_with(0);
     pages.extend(["results/index.html", "results/sample.html"].map(str::to_owned));
     pages
 }

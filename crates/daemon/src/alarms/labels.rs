@@ -1,16 +1,14 @@
-//! Labels and findings of running jobs, from their counters and their metrics over time.
+//! Labels and I/O issues of running jobs, from their counters and their metrics over time.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use iotide_analysis::{CategoryConfig, InsightConfig, Observed, categorize, insights};
+use iotide_analysis::{CategoryConfig, Observed, Severity, categorize};
+use iotide_ledger::JobKey;
 use iotide_ledger::series::{Rows, Sample, points};
-use iotide_ledger::{Cell, Counters, JobKey, Metric};
-use iotide_trace::{
-    AccessFacts, Activity, Event, EventSink, FileId, Grain, JobInfo, Layer, Op, Rank, TimeKind, TimeSpent,
-    Timestamp, TraceInfo, WayFacts,
-};
+use iotide_report::issues_of_counters;
+use iotide_trace::{Event, EventSink, FileId, Grain, JobInfo, Layer, Op, Rank, Timestamp};
 
 use crate::leaf::{JobView, View};
 use crate::series::{Owner, Series};
@@ -38,9 +36,10 @@ pub(crate) struct Labels(HashMap<JobKey, Labelled>);
 struct Labelled {
     at_ns: u64,
     labels: BTreeSet<&'static str>,
-    findings: BTreeSet<&'static str>,
-    /// Rules that lack the numbers they need.
-    not_known: BTreeSet<&'static str>,
+    /// Issues of medium severity or above.
+    issues: BTreeSet<&'static str>,
+    /// Checks that lack the numbers they need.
+    not_judged: BTreeSet<&'static str>,
 }
 
 impl Labels {
@@ -49,10 +48,10 @@ impl Labels {
         self.0.get(key).map(|known| known.labels.contains(name))
     }
 
-    /// Whether there is a finding about a job.
-    pub(crate) fn has_finding(&self, key: &JobKey, name: &str) -> Option<bool> {
-        let known = self.0.get(key).filter(|known| !known.not_known.contains(name))?;
-        Some(known.findings.contains(name))
+    /// Whether a job has an I/O issue of medium severity or above.
+    pub(crate) fn has_issue(&self, key: &JobKey, name: &str) -> Option<bool> {
+        let known = self.0.get(key).filter(|known| !known.not_judged.contains(name))?;
+        Some(known.issues.contains(name))
     }
 
     /// Forgets jobs that are gone, and labels those that were not labelled for longest, as far as there is time.
@@ -71,8 +70,8 @@ impl Labels {
                 break;
             }
             let labels = labels_of(job, view.at_ns, series);
-            let [findings, not_known] = findings_of(job, view.at_ns);
-            let labelled = Labelled { at_ns: view.at_ns, labels, findings, not_known };
+            let [issues, not_judged] = issues_of(job, view.at_ns);
+            let labelled = Labelled { at_ns: view.at_ns, labels, issues, not_judged };
             self.0.insert(job.key.clone(), labelled);
         }
     }
@@ -140,76 +139,18 @@ fn labels_of(job: &JobView, now_ns: u64, series: &Series) -> BTreeSet<&'static s
     found.labels.iter().map(|label| label.category.name()).collect()
 }
 
-/// What the rules of `iotide report` find in what the job has counted so far, and which of them lack numbers.
-fn findings_of(job: &JobView, now_ns: u64) -> [BTreeSet<&'static str>; 2] {
-    let end = Timestamp::from_nanos_since_start(now_ns.saturating_sub(job.key.start_ns) as i64);
-    let span = (Timestamp::from_nanos_since_start(0), end);
-    let mut seen = Activity::new();
-    pour(&job.counters, span, &mut seen);
-    let sums = seen.finish(&TraceInfo::default());
-    let insights = insights(&sums, &info(job, now_ns), &InsightConfig::default());
-    [
-        insights.found.iter().map(|it| it.rule.name()).collect(),
-        insights.not_known.iter().map(|(rule, _)| rule.name()).collect(),
-    ]
-}
-
-/// Calls of less than a megabyte, at least so many: however the bytes are spread, no more calls have a megabyte each.
-fn small(cell: Cell) -> WayFacts {
-    let n_large = cell.bytes >> 20;
-    WayFacts { calls: cell.calls, small: Some(cell.calls.saturating_sub(n_large)), ..WayFacts::default() }
-}
-
-/// Counters as a record of each kind of call.
-fn pour(counters: &Counters, span: (Timestamp, Timestamp), seen: &mut Activity) {
-    let (mut reads, mut writes) = (Cell::default(), Cell::default());
-    for (metric, cell) in counters.iter() {
-        let Metric::Io { op, layer, .. } = metric else { continue };
-        let layer = match layer.as_str() {
-            "posix" => Layer::Posix,
-            "stdio" => Layer::Stdio,
-            "mpiio" => Layer::MpiIo,
-            // The same bytes again.
-            _ => continue,
-        };
-        let op = match op.as_str() {
-            "read" => Op::Read,
-            "write" => Op::Write,
-            "open" => Op::Open,
-            "close" => Op::Close,
-            "seek" => Op::Seek,
-            "stat" => Op::Stat,
-            "sync" => Op::Sync,
-            _ => Op::Other,
-        };
-        match (layer, op) {
-            (Layer::Posix, Op::Read) => reads.add(*cell),
-            (Layer::Posix, Op::Write) => writes.add(*cell),
-            _ => {}
-        }
-        let what = (cell.bytes as f64, cell.calls);
-        let _ = seen.event(event(op, (layer, Rank::ALL), Grain::Record, span, what));
-        seen.time_spent(TimeSpent {
-            layer,
-            kind: TimeKind::of(op),
-            file: FileId::NONE,
-            rank: Rank::ALL,
-            seconds: cell.ns as f64 / 1e9,
-        });
-    }
-    let facts = AccessFacts {
-        layer: Layer::Posix,
-        reads: small(reads),
-        writes: small(writes),
-        ..AccessFacts::default()
-    };
-    seen.access_facts(&facts);
+/// What `iotide report` would say of what the job has counted so far, and which checks lack numbers.
+fn issues_of(job: &JobView, now_ns: u64) -> [BTreeSet<&'static str>; 2] {
+    let run_s = now_ns.saturating_sub(job.key.start_ns) as f64 / 1e9;
+    let judged = issues_of_counters(&job.counters, u64::from(job.about.size.max(1)), run_s);
+    let grave = judged.found.iter().filter(|issue| issue.severity != Severity::Low);
+    [grave.map(|issue| issue.id.name()).collect(), judged.not_judged.iter().map(|not| not.id).collect()]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iotide_ledger::{About, JobId, Name};
+    use iotide_ledger::{About, Cell, Counters, JobId, Metric, Name};
     use std::sync::Arc;
 
     fn job(bytes: u64, calls: u64) -> JobView {
@@ -229,12 +170,12 @@ mod tests {
     }
 
     #[test]
-    fn a_job_of_many_small_writes_has_that_finding_and_one_of_large_ones_does_not() {
+    fn a_job_of_many_small_writes_has_that_issue_and_one_of_large_ones_does_not() {
         let after_ns = 100_000_000_001;
-        let [found, not_known] = findings_of(&job(1 << 30, 1 << 20), after_ns);
+        let [found, not_judged] = issues_of(&job(1 << 30, 1 << 20), after_ns);
         assert!(found.contains("small_writes"), "{found:?}");
-        assert!(not_known.contains("misaligned"), "offsets are not counted: {not_known:?}");
-        let [found, not_known] = findings_of(&job(64 << 30, 1 << 10), after_ns);
-        assert!(!found.contains("small_writes") && !not_known.contains("small_writes"), "{found:?}");
+        assert!(not_judged.contains("misaligned"), "offsets are not counted: {not_judged:?}");
+        let [found, not_judged] = issues_of(&job(64 << 30, 1 << 10), after_ns);
+        assert!(!found.contains("small_writes") && !not_judged.contains("small_writes"), "{found:?}");
     }
 }

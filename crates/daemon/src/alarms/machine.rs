@@ -160,7 +160,7 @@ impl Machine {
     }
 
     fn renew_labels(&mut self, of_jobs: &BTreeSet<Subject>, seen: &Seen<'_>, series: &Series) {
-        let is_label = |subject: &Subject| matches!(subject, Subject::Label(_) | Subject::Finding(_));
+        let is_label = |subject: &Subject| matches!(subject, Subject::Label(_) | Subject::Issue(_));
         if !of_jobs.iter().any(is_label) {
             return;
         }
@@ -173,7 +173,7 @@ impl Machine {
         for subject in of_jobs {
             let has = match subject {
                 Subject::Label(name) => self.labels.has_label(key, name.as_str()),
-                Subject::Finding(name) => self.labels.has_finding(key, name.as_str()),
+                Subject::Issue(name) => self.labels.has_issue(key, name.as_str()),
                 _ => None,
             };
             if let Some(has) = has {

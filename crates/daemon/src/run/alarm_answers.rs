@@ -213,7 +213,7 @@ impl Answers {
     }
 }
 
-/// A label or a finding that does not exist would never fire.
+/// A label or an issue that does not exist would never fire.
 fn check_names(subject: &Subject) -> Result<()> {
     let (what, is_known, all): (_, _, Vec<&str>) = match subject {
         Subject::Label(name) => (
@@ -221,9 +221,9 @@ fn check_names(subject: &Subject) -> Result<()> {
             Category::from_name(name.as_str()).is_some(),
             Category::all().map(Category::name).collect(),
         ),
-        Subject::Finding(name) => {
-            let all = iotide_analysis::Rule::ALL.map(iotide_analysis::Rule::name).to_vec();
-            ("finding", all.contains(&name.as_str()), all)
+        Subject::Issue(name) => {
+            let all: Vec<&str> = iotide_analysis::IssueId::ALL.iter().map(|id| id.name()).collect();
+            ("issue", all.contains(&name.as_str()), all)
         }
         _ => return Ok(()),
     };

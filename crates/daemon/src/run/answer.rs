@@ -326,7 +326,7 @@ impl Answers {
     pub(super) fn job_document(&self, viewer: Viewer, id: &str) -> Result<JobDocument> {
         let view = self.shared.view();
         let mut stagers = Stagers::read(&self.shared.config.pages);
-        let document = match self.find_job(viewer, id, &view)? {
+        let mut document = match self.find_job(viewer, id, &view)? {
             Known::Live(live, stored) => {
                 let losses = match stored.filter(|stored| stored.key == live.key) {
                     Some(stored) => self.ask(|reader| reader.losses(Some(stored.number)))?,
@@ -365,6 +365,9 @@ impl Answers {
                 document
             }
         };
+        let until_s = document.entry.end_unix_s.unwrap_or(seconds(view.at_ns));
+        document.run_time_s = Some(until_s - document.entry.start_unix_s).filter(|run_s| *run_s > 0.0);
+        document.issues = document.judged();
         Ok(document)
     }
 
@@ -634,6 +637,8 @@ fn document(entry: WatchedJob, key: &JobKey, about: &About) -> JobDocument {
         cgroup: None,
         earlier: Vec::new(),
         rates: None,
+        run_time_s: None,
+        issues: None,
     }
 }
 

@@ -17,11 +17,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use iotide_trace::{
-    Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, TimeKind, TimeSpent, Timestamp,
-    TraceInfo,
+    AccessFacts, Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, TimeKind, TimeSpent,
+    Timestamp, TraceInfo,
 };
 
-use super::facts::{LayerFacts, Layouts};
+use super::facts::LayerFacts;
 use super::packed::Records;
 use super::records::{CounterTable, Record};
 use super::source::Source as LogSource;
@@ -143,7 +143,6 @@ impl Log {
         let layers = self.layers(options, sink);
         let by_posix_alone = layers.by_posix_alone;
         let collective = self.collective_files();
-        let layouts = self.layouts();
         let n_procs = self.job.as_ref().and_then(|job| u64::try_from(job.n_procs).ok()).unwrap_or(1);
         let mut n_sources = 0;
         for layer in [Layer::Posix, Layer::MpiIo, Layer::Stdio] {
@@ -162,7 +161,7 @@ impl Log {
             }
             let Some(table) = self.counters(layer) else { continue };
             let columns = Columns::of(layer, table, self);
-            let mut facts = LayerFacts::new(layer, table, n_procs, &collective, &layouts);
+            let mut facts = LayerFacts::new(layer, table, n_procs, &collective);
             let with_data = matches!(source, Some(Source::Counters(_)));
             let without_files = matches!(source, Some(Source::Heatmap(_)));
             let has_calls = matches!(source, Some(Source::Dxt(_)));
@@ -195,6 +194,11 @@ impl Log {
             sink.access_facts(&facts.finish());
             flow?;
         }
+        sink.access_facts(&self.layouts(|id| files.ids.get(&id).copied()));
+        let by_name: HashMap<&str, FileId> =
+            (0..).map(FileId).zip(&files.names).map(|(id, name)| (name.as_str(), id)).collect();
+        let records = self.library_records(&by_name, n_procs);
+        sink.access_facts(&AccessFacts { layer: Layer::Library, records, ..AccessFacts::default() });
         if n_sources == 0 && options.source != DarshanSource::Auto {
             let name = match options.source {
                 DarshanSource::Dxt => "DXT records",
@@ -270,17 +274,6 @@ impl Log {
             ControlFlow::Continue(())
         });
         ids
-    }
-
-    fn layouts(&self) -> Layouts {
-        let mut layouts = Layouts::default();
-        if let Some(ModuleData::Lustre(records)) = self.module("LUSTRE").map(|module| &module.data) {
-            let _: ControlFlow<()> = records.for_each(|record| {
-                layouts.add(record);
-                ControlFlow::Continue(())
-            });
-        }
-        layouts
     }
 
     fn source(&self, layer: Layer, wanted: DarshanSource) -> Option<Source<'_>> {

@@ -1,7 +1,9 @@
 use super::*;
 use crate::OpenOptions;
 use crate::testing::{check, read};
-use iotide_trace::{FileStake, FunctionSums, RankPart, Stake, StakeKind, TargetTime, Trace};
+use iotide_trace::{
+    FileLayout, FileRecord, FunctionSums, RankPart, RankShare, SmallCalls, Trace, WayRecord,
+};
 use proptest::prelude::*;
 
 fn write(trace: &Trace) -> Vec<u8> {
@@ -115,21 +117,45 @@ fn everything() -> impl Strategy<Value = All> {
         },
     );
     let amounts = || (any::<u64>(), 0.0..1e15f64, 0.0..1e9f64);
-    let worst = (file(), rank(), amounts()).prop_map(|(file, rank, (calls, bytes, seconds))| FileStake {
-        file,
-        rank,
-        calls,
-        bytes,
-        seconds,
-    });
-    let stake = (prop::sample::select(StakeKind::ALL.to_vec()), amounts(), vec(worst, 0..3))
-        .prop_map(|(kind, (calls, bytes, seconds), worst)| Stake { kind, calls, bytes, seconds, worst });
-    let target = (any::<i64>(), amounts()).prop_map(|(target, (files, bytes, seconds))| TargetTime {
-        target,
-        files,
-        bytes,
-        seconds,
-    });
+    let way = || {
+        let counts = (any::<Option<u64>>(), any::<Option<u64>>(), any::<Option<u64>>());
+        (amounts(), prop::option::of(amounts()), counts, prop::option::of(0.0..1e12f64)).prop_map(
+            |((calls, bytes, seconds), small, (random, collective, nonblocking), up_to)| WayRecord {
+                calls,
+                bytes: up_to.map(|_| bytes),
+                seconds,
+                small: small.map(|(calls, bytes, seconds)| SmallCalls {
+                    calls,
+                    bytes,
+                    seconds: random.map(|_| seconds),
+                }),
+                random,
+                up_to,
+                collective,
+                nonblocking,
+                calls_s: collective.map(|_| seconds),
+            },
+        )
+    };
+    let record = (0..LAYERS.len(), file(), rank(), (way(), way()), prop::option::of(amounts())).prop_map(
+        |(layer, file, rank, (reads, writes), share)| FileRecord {
+            reads,
+            writes,
+            opens: reads.calls / 3,
+            stats: 7,
+            syncs: writes.calls,
+            maps: 1,
+            metadata_s: 0.5,
+            sync_s: share.map(|_| 2.5),
+            alignment: share.map(|_| 4096),
+            misaligned: share.map(|(calls, ..)| calls),
+            slowest: share.map(|(_, bytes, seconds)| RankShare { rank, bytes, seconds }),
+            fastest: share.map(|(_, bytes, seconds)| RankShare { rank: Rank(5), bytes, seconds }),
+            n_files: 3,
+            ..FileRecord::new(file, rank, LAYERS[layer])
+        },
+    );
+    let layout = (file(), vec(any::<u32>(), 0..4)).prop_map(|(file, targets)| FileLayout { file, targets });
     let numbers = vec(any::<Option<u32>>(), 24);
     let functions = prop::collection::btree_map("[a-z]{1,8}", amounts(), 0..3).prop_map(|functions| {
         let sums = |(name, (calls, bytes, seconds))| FunctionSums { name, calls, bytes, seconds };
@@ -138,11 +164,12 @@ fn everything() -> impl Strategy<Value = All> {
     let parts = prop::collection::btree_map(rank(), 0.0..1e15f64, 0..3).prop_map(|parts| {
         parts.into_iter().map(|(rank, bytes)| RankPart { rank, bytes }).collect::<Vec<_>>()
     });
-    let lists = (vec(stake, 0..3), vec(target, 0..3), functions, parts);
+    let lists = (vec(record, 0..3), vec(layout, 0..3), any::<Option<u32>>(), functions, parts);
     let facts = (0..LAYERS.len(), numbers, lists).prop_map(
-        |(layer, numbers, (stakes, targets, functions, rank_parts))| AccessFacts {
-            stakes,
-            targets,
+        |(layer, numbers, (records, layouts, n_targets, functions, rank_parts))| AccessFacts {
+            records,
+            layouts,
+            n_targets,
             functions,
             rank_parts,
             ..facts::of_numbers(LAYERS[layer], &numbers.iter().map(|n| n.map(u64::from)).collect::<Vec<_>>())

@@ -46,7 +46,7 @@ pub enum RuleError {
     Name,
     /// The condition is not one.
     #[error(
-        "'expr' is a condition, as in 'rate(write_bytes) > 2GB', 'memory_bytes > 64GB', 'predicted_load > 1GB', 'label(write_periodic)' or 'finding(small_writes)': {0}"
+        "'expr' is a condition, as in 'rate(write_bytes) > 2GB', 'memory_bytes > 64GB', 'predicted_load > 1GB', 'label(write_periodic)' or 'issue(small_writes)': {0}"
     )]
     Expr(&'static str),
     /// The clear level is on the wrong side.
@@ -77,8 +77,8 @@ pub enum Subject {
     PredictedLoad,
     /// Whether a job has a label: 1, or 0.
     Label(Name),
-    /// Whether there is a finding about a job: 1, or 0.
-    Finding(Name),
+    /// Whether a job has an I/O issue: 1, or 0.
+    Issue(Name),
 }
 
 impl Subject {
@@ -89,14 +89,14 @@ impl Subject {
             Self::Rate(_) => "rate",
             Self::PredictedLoad => "predicted_load",
             Self::Label(_) => "label",
-            Self::Finding(_) => "finding",
+            Self::Issue(_) => "issue",
         }
     }
 
-    /// The name of the metric, label or finding.
+    /// The name of the metric, label or issue.
     pub fn name(&self) -> &str {
         match self {
-            Self::Metric(name) | Self::Rate(name) | Self::Label(name) | Self::Finding(name) => name.as_str(),
+            Self::Metric(name) | Self::Rate(name) | Self::Label(name) | Self::Issue(name) => name.as_str(),
             Self::PredictedLoad => "",
         }
     }
@@ -107,7 +107,7 @@ impl fmt::Display for Subject {
         match self {
             Self::Metric(name) => f.write_str(name.as_str()),
             Self::PredictedLoad => f.write_str("predicted_load"),
-            Self::Rate(name) | Self::Label(name) | Self::Finding(name) => {
+            Self::Rate(name) | Self::Label(name) | Self::Issue(name) => {
                 write!(f, "{}({name})", self.kind())
             }
         }
@@ -271,8 +271,8 @@ impl Rule {
                 "a rule on the machine ('on': 'node') has no 'user', 'app' or 'job'; 'on': 'sum' adds jobs up",
             ));
         }
-        if on != On::Job && matches!(self.subject, Subject::Label(_) | Subject::Finding(_)) {
-            return Err(RuleError::Scope("labels and findings are those of jobs: 'on' is 'job'"));
+        if on != On::Job && matches!(self.subject, Subject::Label(_) | Subject::Issue(_)) {
+            return Err(RuleError::Scope("labels and issues are those of jobs: 'on' is 'job'"));
         }
         (self.on, self.scope) = (on, scope);
         Ok(self)
@@ -320,7 +320,7 @@ fn condition(expr: &str) -> Result<(Subject, Relation, f64), RuleError> {
     let Some(sign) = rest.chars().next() else {
         // What a job has or has not.
         return match subject {
-            Subject::Label(_) | Subject::Finding(_) => Ok((subject, Relation::Equal, 1.0)),
+            Subject::Label(_) | Subject::Issue(_) => Ok((subject, Relation::Equal, 1.0)),
             _ => Err(RuleError::Expr("there is no '>', '<' or '='")),
         };
     };
@@ -353,8 +353,9 @@ fn subject_of(text: &str) -> Result<Subject, RuleError> {
         "" => Subject::Metric(name),
         "rate" => Subject::Rate(name),
         "label" => Subject::Label(name),
-        "finding" => Subject::Finding(name),
-        _ => return Err(RuleError::Expr("before a '(' is 'rate', 'label' or 'finding'")),
+        // The old name, for one release.
+        "issue" | "finding" => Subject::Issue(name),
+        _ => return Err(RuleError::Expr("before a '(' is 'rate', 'label' or 'issue'")),
     })
 }
 
@@ -399,7 +400,7 @@ mod tests {
             ("free_bytes./scratch < 512 MiB", "metric free_bytes./scratch < 536870912"),
             ("predicted_load > 1.5GB/s", "predicted_load predicted_load > 1500000000"),
             ("label(write_periodic)", "label label(write_periodic) = 1"),
-            ("finding( small_writes ) = 0", "finding finding(small_writes) = 0"),
+            ("finding( small_writes ) = 0", "issue issue(small_writes) = 0"),
             ("processes = -1", "metric processes = -1"),
         ];
         for (expr, said) in cases {
@@ -449,7 +450,7 @@ mod tests {
                 0 => format!("{name} > {level}"),
                 1 => format!("rate({name}) < {level}"),
                 2 => format!("label({name}) = {level}"),
-                3 => format!("finding({name}) = {level}"),
+                3 => format!("issue({name}) = {level}"),
                 _ => format!("predicted_load > {level}"),
             };
             let rule = Rule::new("r", &expr).unwrap();

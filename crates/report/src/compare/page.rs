@@ -45,8 +45,8 @@ impl CompareDocument {
         html += "</header>\n";
         section(&mut html, "quantities", "What differs", &self.quantity_table());
         section(&mut html, "bandwidth", "Bandwidth over time", &self.strips());
-        if !self.findings.is_empty() {
-            section(&mut html, "findings", "Findings", &self.finding_cards());
+        if !self.issues.is_empty() {
+            section(&mut html, "issues", "I/O issues", &self.issue_cards());
         }
         if !self.labels.is_empty() {
             section(&mut html, "labels", "Labels", &self.label_table());
@@ -201,9 +201,9 @@ impl CompareDocument {
         html
     }
 
-    fn finding_cards(&self) -> String {
+    fn issue_cards(&self) -> String {
         let mut html = String::from("<div class=\"cards\">\n");
-        for row in &self.findings {
+        for row in &self.issues {
             let how = if row.changes.contains(&Presence::Came) {
                 "came"
             } else if row.changes.contains(&Presence::Went) {
@@ -213,12 +213,13 @@ impl CompareDocument {
             };
             let _ = writeln!(
                 html,
-                "<article class=\"{how} {}\"><h3>{} <span>{}, {}</span></h3><p>{}.</p><p class=\"note\">{}.</p></article>",
+                "<article class=\"{how} {}\"><h3>{} <span>{}, {}, {}</span></h3><p>{}.</p><p class=\"note\">{}.</p></article>",
                 row.severity,
-                escape(&row.rule.replace('_', " ")),
+                escape(&row.id.replace('_', " ")),
                 escape(&presence_in_words(&row.shares, &row.changes, &self.sides)),
+                escape(&super::words::gains_in_words(&row.gains)),
                 row.severity,
-                escape(&capitalised(&row.message.for_terminal())),
+                escape(&capitalised(&row.text)),
                 escape(&capitalised(row.advice))
             );
         }

@@ -33,11 +33,10 @@ impl CompareDocument {
         told.sort_by(|a, b| b.0.total_cmp(&a.0));
         let n_more = told.len().saturating_sub(3);
         let mut sentences: Vec<String> = told.into_iter().take(3).map(|(_, sentence)| sentence).collect();
-        let n_of =
-            |wanted: Presence| self.findings.iter().filter(|row| row.changes.contains(&wanted)).count();
-        for (n, what) in [(n_of(Presence::Came), "came"), (n_of(Presence::Went), "went")] {
+        let n_of = |wanted: Presence| self.issues.iter().filter(|row| row.changes.contains(&wanted)).count();
+        for (n, what) in [(n_of(Presence::Came), "new"), (n_of(Presence::Went), "no longer present")] {
             if n > 0 {
-                sentences.push(format!("{} {what}", counted(n as u64, "finding")));
+                sentences.push(format!("{} {what}", counted(n as u64, "issue")));
             }
         }
         if sentences.is_empty() {
@@ -102,9 +101,12 @@ impl CompareDocument {
 
     fn presences_in_words(&self, out: &mut String, width: usize, ink: Ink) {
         let mut rows = Rows::default();
-        for row in &self.findings {
+        for row in &self.issues {
             let words = presence_in_words(&row.shares, &row.changes, &self.sides);
-            rows.row(row.severity, format!("{}: {words}; {}", row.rule, row.message.for_terminal()));
+            rows.row(
+                row.severity,
+                format!("{}: {words}, {}; {}", row.id, gains_in_words(&row.gains), row.text),
+            );
         }
         for row in
             self.labels.iter().filter(|row| row.changes.iter().any(|change| *change != Presence::Stayed))
@@ -304,4 +306,10 @@ fn aligned(lines: &[Vec<String>], ink: Ink) -> String {
         out.push('\n');
     }
     out
+}
+
+/// The gain on each side: "gain 31 % → 2 % of the run".
+pub(super) fn gains_in_words(gains: &[f64]) -> String {
+    let told: Vec<String> = gains.iter().map(|gain| percent(*gain)).collect();
+    format!("gain {} of the run", told.join(" → "))
 }

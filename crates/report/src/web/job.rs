@@ -9,8 +9,7 @@ use iotide_page::{Plot, Untrusted, text};
 
 use super::rhythm::usual_length_s;
 use super::{
-    Frame, Page, app_link, called, cell, findings, job_link, path_part, phases_of, share_bar, sortable, time,
-    until,
+    Frame, Page, app_link, called, cell, job_link, path_part, phases_of, share_bar, sortable, time, until,
 };
 use crate::jobs::{JobDocument, JobEntry};
 use crate::series::JobRates;
@@ -59,20 +58,9 @@ pub fn job_page(frame: &Frame<'_>, of: &JobPage<'_>) -> String {
     if !entry.staging.is_empty() {
         page.live("staging", "Staging", &staging(entry));
     }
-    let found = findings(job, of.nodes);
-    if !found.is_empty() {
-        let mut body = String::from("<div class=\"findings\">\n");
-        for finding in &found {
-            let _ = writeln!(
-                body,
-                "<article class=\"finding {0}\"><h3><span class=\"badge {0}\">{0}</span> {1}</h3><dl><dt>Evidence</dt><dd>{2}</dd><dt>What to do</dt><dd>{3}.</dd></dl></article>",
-                finding.severity,
-                escape(&finding.what),
-                escape(&finding.evidence),
-                escape(&capitalised(finding.advice)),
-            );
-        }
-        page.live("findings", &format!("Findings ({})", found.len()), &(body + "</div>\n"));
+    if let Some(found) = job.judged() {
+        let reason = format!("<p>{}.</p>\n", escape(&capitalised(&found.issues_reason)));
+        page.live("issues", "I/O issues", &(reason + &crate::issue_page::cards(&found)));
     }
     page.narrow("time", "Where the time goes", &shares(job));
     page.narrow("facts", "The run", &facts(job));

@@ -54,6 +54,8 @@ fn document() -> JobDocument {
         cgroup: None,
         earlier: Vec::new(),
         rates: None,
+        run_time_s: None,
+        issues: None,
     }
 }
 

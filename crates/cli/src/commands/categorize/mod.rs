@@ -46,8 +46,8 @@ pub(crate) struct CategorizeArgs {
     #[arg(long, help_heading = "Labels")]
     print_settings: bool,
     /// Report the I/O issues of each run, too
-    #[arg(long, help_heading = "Labels", conflicts_with = "merge")]
-    insights: bool,
+    #[arg(long, alias = "insights", help_heading = "Labels", conflicts_with = "merge")]
+    issues: bool,
     /// Compare each run with the earlier ones of its application in these results of an archive
     #[arg(long, value_name = "DIR", help_heading = "Labels")]
     history: Option<PathBuf>,
@@ -84,7 +84,7 @@ pub(crate) struct CategorizeArgs {
 const EXAMPLES: &str = "\
 Examples:
   iotide categorize job.darshan
-  iotide categorize job.darshan --insights                      and its I/O issues
+  iotide categorize job.darshan --issues                        and its I/O issues
   iotide categorize job.darshan --history 2019-results          is that usual for this application?
   iotide categorize /logs/2019 --out 2019-results               a year; the same again goes on
   find /logs -name '*.darshan' | iotide categorize --files - --out results
@@ -111,7 +111,7 @@ pub(crate) fn run(ui: &mut Ui, args: &CategorizeArgs) -> anyhow::Result<ExitStat
         return merge_results(ui, args);
     }
     let labelling =
-        Labelling { categories: settings.categories, insights: args.insights.then_some(settings.insights) };
+        Labelling { categories: settings.categories, issues: args.issues.then_some(settings.issues) };
     match args.archive() {
         Some(logs) => label_archive(ui, args, logs, labelling),
         None => label_traces(ui, args, labelling),

@@ -497,7 +497,7 @@ fn help_on_report_explains_every_flag() {
     Show everything about a run as one HTML page
 
     The page needs nothing else: no network and no files beside it. It begins with the job, the answer
-    and the findings. Pictures can be zoomed (drag, or Ctrl + wheel), moved (Shift + drag, arrow keys)
+    and the I/O issues. Pictures can be zoomed (drag, or Ctrl + wheel), moved (Shift + drag, arrow keys)
     and reset (double-click, Escape), and have their numbers behind them.
 
     Usage: iotide report [OPTIONS] <TRACE>...
@@ -664,7 +664,7 @@ fn help_on_categorize_explains_every_flag() {
           --print-settings
               Print all thresholds as such a file, and end
 
-          --insights
+          --issues
               Report the I/O issues of each run, too
 
           --history <DIR>
@@ -741,7 +741,7 @@ fn help_on_categorize_explains_every_flag() {
 
     Examples:
       iotide categorize job.darshan
-      iotide categorize job.darshan --insights                      and its I/O issues
+      iotide categorize job.darshan --issues                        and its I/O issues
       iotide categorize job.darshan --history 2019-results          is that usual for this application?
       iotide categorize /logs/2019 --out 2019-results               a year; the same again goes on
       find /logs -name '*.darshan' | iotide categorize --files - --out results

@@ -6,7 +6,7 @@ use iotide_formats::darshan::{
     lustre_totals,
 };
 use iotide_formats::{Format, OpenOptions};
-use iotide_trace::{AccessFacts, Activity, FileId, Grain, Layer, Op, Rank, StakeKind, Trace};
+use iotide_trace::{AccessFacts, Activity, FileId, Grain, Layer, Op, Rank, Trace};
 
 use super::writer::{EXE, LogWriter, START_S};
 
@@ -640,28 +640,22 @@ fn posix_facts(log: &LogWriter) -> AccessFacts {
 }
 
 #[test]
-fn a_file_that_every_rank_reads_whole_is_read_again() {
+fn each_rank_has_a_record_that_tells_how_far_it_read() {
     let mut log = LogWriter::new(41, Endian::Little, Compression::Zlib);
     log.names = vec![(11, "/a"), (12, "/b")];
     let whole = [("READS", 10), ("BYTES_READ", 1000), ("MAX_BYTE_READ", 999)];
     let mut records: Vec<_> = (0..4).map(|rank| posix_record(&log, 11, rank, &whole)).collect();
-    // Each rank its quarter of the other one.
-    records.extend((0..4).map(|rank| {
-        let quarter = [("READS", 10), ("BYTES_READ", 1000), ("MAX_BYTE_READ", 1000 * rank + 999)];
-        posix_record(&log, 12, rank, &quarter)
-    }));
+    // A counter that was not kept, and one that cannot be.
+    let unknown = [("READS", 10), ("BYTES_READ", -5), ("MAX_BYTE_READ", -1)];
+    records.push(posix_record(&log, 12, 0, &unknown));
     log.push("POSIX", 4, false, records);
-    let facts = posix_facts(&log);
-    assert_eq!((facts.reread_bytes, facts.rewritten_bytes), (Some(3000.0), Some(0.0)));
-    let stake = facts.stake(StakeKind::Rereads).unwrap();
-    assert_eq!((stake.calls, stake.bytes, stake.seconds), (30, 3000.0, 1.5));
-    let [worst] = stake.worst.as_slice() else { panic!("{stake:?}") };
-    assert_eq!((worst.file, worst.rank), (FileId(0), Rank::ALL));
-    // A record that does not tell how far its calls went leaves the file unknown.
-    let mut cut = log.clone();
-    let unknown = [("READS", 10), ("BYTES_READ", 1000), ("MAX_BYTE_READ", -1)];
-    cut.modules[0].3.push(posix_record(&log, 11, 1, &unknown));
-    assert_eq!(posix_facts(&cut).reread_bytes, Some(0.0));
+    let found = posix_facts(&log).records;
+    assert_eq!(found.len(), 5);
+    let ranks: Vec<_> = found.iter().map(|record| (record.file, record.rank)).collect();
+    assert_eq!(ranks[3..], [(FileId(0), Rank(3)), (FileId(1), Rank(0))]);
+    let reads = found[0].reads;
+    assert_eq!((reads.calls, reads.bytes, reads.up_to), (10, Some(1000.0), Some(1000.0)));
+    assert_eq!((found[4].reads.bytes, found[4].reads.up_to), (None, None), "below zero is not known");
 }
 
 #[test]
