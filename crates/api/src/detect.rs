@@ -1,8 +1,9 @@
 //! The period of a run's I/O phases.
 
-use iotide_analysis::{RunAnalysis, RunConfig, analyse_run};
+use iotide_analysis::{IssueConfig, RunAnalysis, RunConfig, analyse_run, issues};
 use iotide_formats::OpenOptions;
 use iotide_report::Run;
+use iotide_trace::Activity;
 
 use crate::{Error, Input, Observed, observe};
 
@@ -13,14 +14,22 @@ pub struct DetectOptions {
     pub open: OpenOptions,
     /// How the run is looked at.
     pub run: RunConfig,
+    /// How I/O issues are found; `None` does not look, which is cheaper.
+    pub issues: Option<IssueConfig>,
 }
 
 /// Finds the period of a run's I/O phases, or that there is none.
 ///
 /// Too little data is an answer; a setting that the run cannot meet is an error.
 pub fn detect(input: &Input, options: &DetectOptions) -> Result<Run, Error> {
-    let observed = observe::<()>(input, &options.open)?;
-    analyse(&observed, &options.run).map(|(run, _)| run)
+    let Some(config) = &options.issues else {
+        let observed = observe::<()>(input, &options.open)?;
+        return analyse(&observed, &options.run).map(|(run, _)| run);
+    };
+    let mut observed = observe::<Activity>(input, &options.open)?;
+    let activity = std::mem::take(&mut observed.beside).finish(&observed.info);
+    let (run, _) = analyse(&observed, &options.run)?;
+    Ok(run.with_issues(&issues(&activity, &observed.info.job, &observed.losses, config)))
 }
 
 /// Looks at what was observed; the analysis is there unless there was too little data.

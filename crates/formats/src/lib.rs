@@ -131,7 +131,7 @@ pub fn is_one_trace(directory: &Path) -> bool {
 ///
 /// The files may be of different formats. File tables are put one after the other; what the first file says of the
 /// job holds, and the others fill in what it left open. A file of which nothing can be used is a loss, as long as
-/// another one can. Files that name different jobs are read all the same, and a loss says so.
+/// another one can. Files that name different jobs are read all the same, and a loss says so; a folder of such files is an error.
 ///
 /// Darshan logs have clocks and ranks of their own. Their times are moved by the difference of their start times, so that
 /// all count from the start of the first log given; their ranks follow those of the logs before.
@@ -173,12 +173,13 @@ impl OpenOptions {
 
     fn open_directory(&self, directory: &Path) -> Result<Reader, ReadError> {
         let mut run: Option<Reader> = None;
+        let of_directory = Some(directory.to_path_buf());
         for path in directory::files_in(directory)? {
             // What is not a trace at all (an index, a note, nothing) is nobody's loss.
             let Ok(mut file) = Input::open(&path).and_then(|input| self.reader_of(input)) else { continue };
             file.parts.iter_mut().for_each(Part::close);
             match &mut run {
-                None => run = Some(file),
+                None => run = Some(Reader { directory: of_directory.clone(), ..file }),
                 Some(run) if run.format() == file.format() => run.parts.append(&mut file.parts),
                 Some(run) => {
                     let (format, rest) = (file.format(), run.format());
@@ -213,7 +214,7 @@ impl OpenOptions {
         if parts.is_empty() {
             return Err(unusable.into_iter().next().unwrap_or(ReadError::NoInput));
         }
-        Ok(Reader { parts, unusable, layers: self.layers })
+        Ok(Reader { parts, unusable, layers: self.layers, directory: None })
     }
 
     /// Opens standard input.
@@ -268,7 +269,7 @@ impl OpenOptions {
         }
         let (darshan, metric) = (self.darshan, self.metric.clone());
         let parts = vec![Part { source: Source::Open(input), format, pattern, darshan, metric }];
-        Ok(Reader { parts, unusable: Vec::new(), layers: self.layers })
+        Ok(Reader { parts, unusable: Vec::new(), layers: self.layers, directory: None })
     }
 }
 
@@ -280,6 +281,8 @@ pub struct Reader {
     /// Why further files of the run are not among them.
     unusable: Vec<ReadError>,
     layers: LayerChoice,
+    /// Where the files were found, if nobody named them.
+    directory: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -338,7 +341,7 @@ impl Reader {
         sink: &mut dyn EventSink,
     ) -> Result<(TraceInfo, Option<Census>), ReadError> {
         let numbers_processes = self.format().numbers_processes();
-        let Reader { parts, mut unusable, layers } = self;
+        let Reader { parts, mut unusable, layers, directory } = self;
         let n_files = parts.len() + unusable.len();
         let several_layers = parts.iter().any(|part| part.format.sees_several_layers());
         let mut filter = LayerFilter::new(sink, layers, several_layers);
@@ -383,6 +386,10 @@ impl Reader {
             filter.loss(Loss::of_unknown_size(what));
         }
         let Run { processes, census, one_run } = run;
+        // Files that somebody names are one run if they say so; those that lie in a folder need not be.
+        if let (Some(path), Some((first, other))) = (directory, one_run.jobs()) {
+            return Err(ReadError::SeveralRuns { path, first, other });
+        }
         let mut job = one_run.finish(&mut filter);
         filter.finish(&files);
         if numbers_processes && processes.len() > 0 {

@@ -77,6 +77,12 @@ impl OneRun {
         };
     }
 
+    /// Two different jobs that files are of, if there are any.
+    pub(crate) fn jobs(&self) -> Option<(String, String)> {
+        let (other, _) = self.other_job.as_ref()?;
+        Some((self.job.job_id.clone()?, other.clone()))
+    }
+
     /// What is known of the job, all files together.
     pub(crate) fn finish(self, sink: &mut dyn EventSink) -> JobInfo {
         let Self { mut job, covered, n_procs, n_told, other_job, .. } = self;

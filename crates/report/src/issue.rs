@@ -177,6 +177,14 @@ impl Issue {
         told.join(", ")
     }
 
+    /// What to do, and the line to type.
+    fn fix_in_words(&self) -> String {
+        match &self.command {
+            Some(command) => format!("{}: {}", self.advice, command.for_terminal()),
+            None => self.advice.to_owned(),
+        }
+    }
+
     /// One line for an issue that another one tells in full.
     fn in_short(&self) -> String {
         format!("{} ({})", self.text, self.id)
@@ -187,6 +195,16 @@ impl RunIssues {
     /// The issue with the largest gain, if it is of medium severity or above.
     pub fn top(&self) -> Option<&Issue> {
         self.issues.first().filter(|issue| issue.severity != "low")
+    }
+
+    /// The verdict, and the issue with the largest gain, with what to do.
+    pub fn first_lines(&self) -> Vec<String> {
+        let mut lines = vec![self.issues_reason.clone()];
+        if let Some(issue) = self.top() {
+            lines.push(issue.text.clone());
+            lines.push(issue.fix_in_words());
+        }
+        lines
     }
 
     /// Issues that are told in full, each with those on the same calls.
@@ -203,10 +221,7 @@ impl RunIssues {
         for (head, same) in self.blocks() {
             let mut lines = vec![head.text.clone()];
             lines.extend(head.place_in_words());
-            lines.push(match &head.command {
-                Some(command) => format!("{}: {}", head.advice, command.for_terminal()),
-                None => head.advice.to_owned(),
-            });
+            lines.push(head.fix_in_words());
             lines.extend(same.iter().map(|issue| format!("same calls: {}", issue.in_short())));
             rows.row(head.severity, lines.join("\n"));
         }

@@ -12,6 +12,9 @@ pub(crate) fn advised(error: impl Into<Error>) -> anyhow::Error {
             "`--input-format` names it if you know better; known are {}",
             Format::ALL.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ")
         ),
+        Error::Read(ReadError::SeveralRuns { .. }) => {
+            "`iotide categorize DIR` looks at each log by itself; name the files of one run to read them as one".to_owned()
+        }
         Error::Analysis { why: RunError::Sampling(_), .. } => {
             "`--freq auto` chooses a rate that fits; `--window` makes the run shorter".to_owned()
         }

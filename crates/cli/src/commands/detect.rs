@@ -1,5 +1,6 @@
 //! `iotide detect`: the period of a run's I/O phases.
 
+use iotide_analysis::IssueConfig;
 use iotide_api::{DetectOptions, Input, Report, Run};
 use iotide_daemon::client::in_query;
 use iotide_formats::{Format, OpenOptions};
@@ -30,6 +31,9 @@ pub(crate) struct DetectArgs {
     /// Look at this metric rather than at bytes moved: name, name{label="x"}, or start*; for --job, traces of the metric proxy and answers of Prometheus
     #[arg(long, value_name = "NAME", help_heading = "Input", conflicts_with_all = ["follow", "listen"])]
     metric: Option<String>,
+    /// Report the I/O issues of each run, too
+    #[arg(long, conflicts_with_all = ["follow", "listen", "metric"])]
+    issues: bool,
     #[command(flatten)]
     analysis: AnalysisArgs,
     #[command(flatten)]
@@ -64,7 +68,7 @@ pub(crate) fn run(ui: &mut Ui, args: &DetectArgs) -> anyhow::Result<ExitStatus> 
     }
     let mut report = Report::new("detect");
     let open = OpenOptions { metric: args.metric.clone(), ..args.input.options()? };
-    let options = DetectOptions { open, run: config };
+    let options = DetectOptions { open, run: config, issues: args.issues.then(IssueConfig::default) };
     if let Some(id) = &args.job {
         // In the form of the metric proxy: all metrics over time.
         let trace = super::jobs::ask(&format!("/trace/read?job={}", in_query(id)))?;

@@ -12,12 +12,12 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use iotide_analysis::{RunConfig, StatedRun, analyse_run, demand};
+use iotide_analysis::{IssueConfig, RunConfig, StatedRun, analyse_run, demand, issues};
 use iotide_api::Address;
 use iotide_formats::{GateTotals, TmioWriter, TracerTotals};
 use iotide_private::OpenDir;
-use iotide_report::{Run, Source, text};
-use iotide_trace::{Event, EventSink, Layer, Loss, Op, ReadWrite, Timestamp};
+use iotide_report::{Run, RunIssues, Source, text};
+use iotide_trace::{Activity, Event, EventSink, Layer, Loss, Op, ReadWrite, Timestamp};
 
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
@@ -409,6 +409,7 @@ struct Summary {
     layers: [LayerSums; 3],
     moved: ReadWrite,
     run: Option<Run>,
+    issues: Option<RunIssues>,
     tracer: TracerTotals,
 }
 
@@ -447,6 +448,7 @@ impl Summary {
             layers: Default::default(),
             moved: ReadWrite::default(),
             run: None,
+            issues: None,
             tracer: iotide_formats::tracer_totals(directory).unwrap_or_default(),
         };
         if !holds_streams(directory) {
@@ -454,7 +456,10 @@ impl Summary {
         }
         let reader = iotide_formats::open(directory).context("cannot read the trace back")?;
         let format = reader.format();
-        let info = reader.read(&mut sums).context("cannot read the trace back")?;
+        let mut activity = Activity::new();
+        let info = reader.read(&mut (&mut sums, &mut activity)).context("cannot read the trace back")?;
+        let judged = issues(&activity.finish(&info), &info.job, &sums.moved.losses, &IssueConfig::default());
+        sums.issues = Some(RunIssues::from(&judged));
         let source =
             Source::new(directory.display().to_string(), format.name(), &sums.moved.tally, &info.job);
         let stated = StatedRun::of(&sums.moved.tally, &info.job);
@@ -492,6 +497,9 @@ impl Summary {
                 ui.status(format_args!("  {name}: {sentence}"));
             }
             ui.status(format_args!("  {}", run.headline()));
+        }
+        for line in self.issues.iter().flat_map(RunIssues::first_lines) {
+            ui.status(format_args!("  {line}"));
         }
         self.tell_of_the_tracer(ui, elapsed);
         self.tell_of_the_gate(ui);

@@ -34,7 +34,8 @@ fn iotide(directory: &Path, arguments: &[&str]) -> Vec<u8> {
 
 /// The issues of a trace, by id, with the files each one names; small ones count, too.
 fn issues(directory: &Path, trace: &str) -> Vec<(String, Vec<String>)> {
-    fs::write(directory.join("settings.toml"), "[issues]\nleast_calls = 50\nleast_share_of_io = 0\n").unwrap();
+    fs::write(directory.join("settings.toml"), "[issues]\nleast_calls = 50\nleast_share_of_io = 0\n")
+        .unwrap();
     let report = iotide(directory, &["report", "--settings", "settings.toml", "--format", "json", trace]);
     let json: serde_json::Value = serde_json::from_slice(&report).unwrap();
     let found = json["runs"][0]["issues"].as_array().unwrap_or_else(|| panic!("{json}"));

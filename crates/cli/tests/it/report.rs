@@ -105,7 +105,10 @@ fn small_writes_are_an_issue_on_the_page_in_words_and_for_a_script() {
     assert!((issue["gain"]["of_run"].as_f64().unwrap() - 0.9 * 2.5 / 20.0).abs() < 1e-3, "{issue}");
     assert_eq!((issue["id"].as_str(), issue["severity"].as_str()), (Some("small_writes"), Some("high")));
     assert_eq!(issue["evidence"][0], serde_json::json!({"name": "calls", "value": 2000.0}));
-    assert_eq!((&run["issues_verdict"], &issue["same_calls_as"]), (&"found".into(), &serde_json::Value::Null));
+    assert_eq!(
+        (&run["issues_verdict"], &issue["same_calls_as"]),
+        (&"found".into(), &serde_json::Value::Null)
+    );
     assert!(run["issues_not_judged"].as_array().unwrap().iter().any(|not| not["id"] == "random_writes"));
     // The old name lives for one release.
     assert_eq!((&run["insights"][0]["rule"], &run["insights"]), (&issue["id"], &run["issues"]));

@@ -1,9 +1,7 @@
 use super::*;
 use crate::OpenOptions;
 use crate::testing::{check, read};
-use iotide_trace::{
-    FileLayout, FileRecord, FunctionSums, RankPart, RankShare, SmallCalls, Trace, WayRecord,
-};
+use iotide_trace::{FileLayout, FileRecord, FunctionSums, RankPart, RankShare, SmallCalls, Trace, WayRecord};
 use proptest::prelude::*;
 
 fn write(trace: &Trace) -> Vec<u8> {

@@ -216,10 +216,19 @@ fn label_archive(
     ui.progress("writing results");
     let outputs = if passing.is_some() { Outputs::LinesOnly } else { Outputs::All };
     let statistics = folder.finish(outputs).or_else(with_advice)?;
+    if statistics.n_logs == 0 {
+        anyhow::bail!("no logs found: {} has no file that could be one", names_of(&args.traces));
+    }
     if done.n_known > 0 {
         ui.status(format_args!("{} were done before", text::counted(done.n_known, "log")));
     }
     tell(ui, args, &path, &statistics)
+}
+
+/// Paths in a message.
+fn names_of(paths: &[PathBuf]) -> String {
+    let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    if names.is_empty() { "the list".to_owned() } else { names.join(", ") }
 }
 
 /// Puts the results of several folders together.
