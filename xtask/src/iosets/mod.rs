@@ -33,6 +33,7 @@ usage: cargo xtask iosets mount|gate [OPTIONS]
                     loses its network)
   --nodes N         run jobs on so many nodes, which ask arbiters over TCP with a key (1: no network)
   --targets N       so many storage targets, each with an arbiter and its share of the bandwidth (1)
+  --storage DIR     write to a folder of DIR, behind the same pacing, rather than to memory: a volume of GlusterFS, for example
   --scale N         times and volumes are those of the report over N (20)
   --program FILE    the iotide to measure (built in release mode unless given)
   --output FILE     where the picture goes (target/iosets-mount.html, target/iosets-gate.html)
@@ -67,6 +68,7 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
         for (arm, runs) in arms.iter().zip(&mut runs) {
             eprintln!("repetition {repetition} of {}: {}", settings.repetitions, arm.name());
             let bed = Bed::make("iosets")?;
+            let _store = settings.storage.as_deref().map(|storage| Store::make(storage, &bed)).transpose()?;
             let run = settings.run(&program, &bed, &workload, *arm, repetition)?;
             runs.push(run);
         }
@@ -101,9 +103,30 @@ struct Settings {
     layout: Layout,
     repetitions: usize,
     arms: Vec<Arm>,
+    storage: Option<PathBuf>,
     scale: f64,
     program: Option<PathBuf>,
     output: PathBuf,
+}
+
+/// A folder on storage that is there, in the place of the one in memory. Gone when dropped.
+struct Store(PathBuf);
+
+impl Store {
+    fn make(storage: &Path, bed: &Bed) -> Result<Self, String> {
+        let folder = storage.join(format!("iotide-iosets-{}", std::process::id()));
+        let made = fs::create_dir(&folder).map(|()| Self(folder.clone()));
+        let folder = made.map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        std::os::unix::fs::symlink(&folder.0, bed.folder.join("backing"))
+            .map_err(|error| error.to_string())?;
+        Ok(folder)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 impl Settings {
@@ -113,6 +136,7 @@ impl Settings {
             layout: Layout { n_nodes: 1, n_targets: 1 },
             repetitions: 3,
             arms: Vec::new(),
+            storage: None,
             scale: 20.0,
             program: None,
             output: PathBuf::new(),
@@ -129,6 +153,11 @@ impl Settings {
                 }
                 "--nodes" => settings.layout.n_nodes = number(value()?)? as usize,
                 "--targets" => settings.layout.n_targets = number(value()?)? as usize,
+                "--storage" => {
+                    let storage =
+                        PathBuf::from(value()?).canonicalize().map_err(|error| error.to_string())?;
+                    settings.storage = Some(storage);
+                }
                 "--scale" => settings.scale = number(value()?)?,
                 "--program" => settings.program = Some(PathBuf::from(value()?)),
                 "--output" => settings.output = PathBuf::from(value()?),
@@ -144,6 +173,9 @@ impl Settings {
         let has_faults = settings.arms.iter().any(|arm| matches!(arm, Arm::Killed | Arm::Cut));
         if (settings.is_network() || settings.arms.contains(&Arm::Set10Daemon)) && !is_gate {
             return Err("--nodes, --targets and a daemon are for the gate".to_owned());
+        }
+        if settings.storage.is_some() && settings.is_network() {
+            return Err("--storage is for one node".to_owned());
         }
         if has_faults && !settings.is_network() {
             return Err("killed and cut are for --nodes and --targets".to_owned());

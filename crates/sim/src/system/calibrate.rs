@@ -57,8 +57,11 @@ impl Ladder {
     pub fn from_json(text: &str) -> Result<Self, WorkloadError> {
         let value: Value =
             serde_json::from_str(text).map_err(|error| fault("", format!("is not JSON: {error}")))?;
-        let fields =
-            Fields::of("", &value, &["schema", "command", "directory", "how", "cells", "losses", "storage"])?;
+        let fields = Fields::of(
+            "",
+            &value,
+            &["schema", "command", "directory", "file_system", "how", "cells", "losses", "storage"],
+        )?;
         let mut cells = Vec::new();
         for (i, value) in fields.list("cells", MOST_CELLS)?.iter().enumerate() {
             let place = format!("cells[{i}]");
