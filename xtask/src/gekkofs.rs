@@ -94,6 +94,8 @@ impl Gekko {
             .args(["--clean-rootdir", "-P", "ofi+sockets", "-l", "lo"])
             .args([Path::new("-r"), &bed.folder.join("root"), Path::new("-m"), &mount])
             .args([Path::new("-H"), &bed.folder.join("hosts")])
+            // Libraries below it write their last words into the working directory.
+            .current_dir(&bed.folder)
             .env("LD_LIBRARY_PATH", library.parent().unwrap_or(&prefix))
             .env("GKFS_DAEMON_LOG_PATH", bed.folder.join("daemon.log"))
             .stdout(Stdio::null())
