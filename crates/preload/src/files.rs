@@ -159,10 +159,10 @@ pub fn opened(fd: i32, directory: i32, path: *const c_char, flags: i32) -> Optio
 /// Below a directory that is open, its path is not known, and it goes without a name.
 #[cold]
 pub fn keep_virtual(fd: i32, directory: i32, path: *const c_char, appends: bool) -> Option<File> {
-    let slot = slot(fd)?;
-    if path.is_null() || vfork::is_child() || sys::stat(fd).is_some() {
+    if path.is_null() || !lifecycle::is_tracing() || vfork::is_child() || sys::stat(fd).is_some() {
         return None;
     }
+    let slot = slot(fd)?;
     let work = Work::begin()?;
     if work.is_hushed() {
         return None;
@@ -200,8 +200,11 @@ fn whole_path<'a>(directory: i32, path: &'a [u8], memory: &'a mut [u8]) -> Optio
 
 /// Takes note that `new` is another name of the open file `old`. What the kernel says of it is asked when it is used.
 pub fn duplicated(old: i32, new: i32) {
+    if !lifecycle::is_tracing() {
+        return;
+    }
     forget(new);
-    let (Some(from), Some(to)) = (slot(old).filter(|_| lifecycle::is_tracing()), slot(new)) else { return };
+    let (Some(from), Some(to)) = (slot(old), slot(new)) else { return };
     let known = from.load(Relaxed);
     if known & VIRTUAL != 0 && !vfork::is_child() {
         to.store(known, Relaxed);
