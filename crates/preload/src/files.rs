@@ -10,6 +10,7 @@ use iotide_wire::{LossKind, NO_FILE, NO_POSITION};
 
 use crate::buffer::Work;
 use crate::config::{self, Bytes};
+use crate::guard::KeepErrno;
 use crate::{gate, lifecycle, losses, mounts, page, sys, vfork};
 
 /// Descriptors we follow.
@@ -189,6 +190,7 @@ fn whole_path<'a>(directory: i32, path: &'a [u8], memory: &'a mut [u8]) -> Optio
     if directory != libc::AT_FDCWD {
         return None;
     }
+    let _errno = KeepErrno::now();
     // SAFETY: memory of that size.
     let found = unsafe { libc::getcwd(memory.as_mut_ptr().cast(), memory.len()) };
     let n = memory.iter().position(|&byte| byte == 0).filter(|_| !found.is_null())?;
