@@ -94,6 +94,8 @@ impl Gekko {
             .args(["--clean-rootdir", "-P", "ofi+sockets", "-l", "lo"])
             .args([Path::new("-r"), &bed.folder.join("root"), Path::new("-m"), &mount])
             .args([Path::new("-H"), &bed.folder.join("hosts")])
+            // Libraries below it write their last words into the working directory.
+            .current_dir(&bed.folder)
             .env("LD_LIBRARY_PATH", library.parent().unwrap_or(&prefix))
             .env("GKFS_DAEMON_LOG_PATH", bed.folder.join("daemon.log"))
             .stdout(Stdio::null())
@@ -437,5 +439,11 @@ fn what_cannot_work_is_refused(gekko: &Gekko) -> Result<String, String> {
         }
         said.push(options.join(" "));
     }
-    Ok(format!("stage out {}", said.join("; stage out ")))
+    let mut command = gekko.client(&gekko.iotide);
+    command.args(["stage", "out", "--once"]).args([&gekko.folder("refused")?, &gekko.mount.join("results")]);
+    let output = command.output().map_err(|error| error.to_string())?;
+    if output.status.code() != Some(2) || !last_words(&output).contains("nothing is durable") {
+        return Err(format!("results into GekkoFS: {}", last_words(&output)));
+    }
+    Ok(format!("stage out {}; stage out into GekkoFS", said.join("; stage out ")))
 }

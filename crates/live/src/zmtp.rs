@@ -234,12 +234,12 @@ fn check_ready(body: &[u8]) -> Result<What, ZmtpFault> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
     /// What a PUSH socket sends: greeting, READY, then these messages.
-    fn pushed(messages: &[&[u8]]) -> Vec<u8> {
+    pub(crate) fn pushed(messages: &[&[u8]]) -> Vec<u8> {
         let mut bytes = greeting();
         bytes.extend(command(b"\x05READY\x0bSocket-Type\0\0\0\x04PUSH\x08Identity\0\0\0\0"));
         for message in messages {

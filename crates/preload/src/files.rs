@@ -10,6 +10,7 @@ use iotide_wire::{LossKind, NO_FILE, NO_POSITION};
 
 use crate::buffer::Work;
 use crate::config::{self, Bytes};
+use crate::guard::KeepErrno;
 use crate::{gate, lifecycle, losses, mounts, page, sys, vfork};
 
 /// Descriptors we follow.
@@ -159,10 +160,10 @@ pub fn opened(fd: i32, directory: i32, path: *const c_char, flags: i32) -> Optio
 /// Below a directory that is open, its path is not known, and it goes without a name.
 #[cold]
 pub fn keep_virtual(fd: i32, directory: i32, path: *const c_char, appends: bool) -> Option<File> {
-    let slot = slot(fd)?;
-    if path.is_null() || vfork::is_child() || sys::stat(fd).is_some() {
+    if path.is_null() || !lifecycle::is_tracing() || vfork::is_child() || sys::stat(fd).is_some() {
         return None;
     }
+    let slot = slot(fd)?;
     let work = Work::begin()?;
     if work.is_hushed() {
         return None;
@@ -189,6 +190,7 @@ fn whole_path<'a>(directory: i32, path: &'a [u8], memory: &'a mut [u8]) -> Optio
     if directory != libc::AT_FDCWD {
         return None;
     }
+    let _errno = KeepErrno::now();
     // SAFETY: memory of that size.
     let found = unsafe { libc::getcwd(memory.as_mut_ptr().cast(), memory.len()) };
     let n = memory.iter().position(|&byte| byte == 0).filter(|_| !found.is_null())?;
@@ -200,8 +202,11 @@ fn whole_path<'a>(directory: i32, path: &'a [u8], memory: &'a mut [u8]) -> Optio
 
 /// Takes note that `new` is another name of the open file `old`. What the kernel says of it is asked when it is used.
 pub fn duplicated(old: i32, new: i32) {
+    if !lifecycle::is_tracing() {
+        return;
+    }
     forget(new);
-    let (Some(from), Some(to)) = (slot(old).filter(|_| lifecycle::is_tracing()), slot(new)) else { return };
+    let (Some(from), Some(to)) = (slot(old), slot(new)) else { return };
     let known = from.load(Relaxed);
     if known & VIRTUAL != 0 && !vfork::is_child() {
         to.store(known, Relaxed);

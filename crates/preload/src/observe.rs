@@ -19,9 +19,11 @@ pub fn data(
     call: impl FnOnce() -> isize,
 ) -> isize {
     let Some(file) = files::of(fd) else {
+        // Before the call: another thread may close the descriptor while it is under way.
+        let class = files::class(fd);
         let moved = call();
         if moved > 0 {
-            totals::left_out(name.op(), fd, moved as u64);
+            totals::left_out_of(class, name.op(), moved as u64);
         }
         return moved;
     };

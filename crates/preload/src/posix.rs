@@ -152,16 +152,16 @@ pub(crate) fn between(
             // SAFETY: not null, so an offset that the call is about to read itself.
             unsafe { *at as u64 }
         };
-        (files::of(fd), place)
+        (files::of(fd), files::class(fd), place)
     });
     let start = clock::now();
     let moved = call();
     let end = clock::now();
     let outcome = if moved >= 0 { Ok(moved as u64) } else { Err(errno()) };
-    for ((call, (fd, at)), (file, place)) in calls.into_iter().zip(ends).zip(before) {
+    for ((call, (fd, at)), (file, class, place)) in calls.into_iter().zip(ends).zip(before) {
         let Some(file) = file else {
             if moved > 0 {
-                totals::left_out(call.op(), fd, moved as u64);
+                totals::left_out_of(class, call.op(), moved as u64);
             }
             continue;
         };

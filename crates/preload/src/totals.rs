@@ -43,10 +43,15 @@ pub fn left_out(op: Op, fd: i32, bytes: u64) {
     if !lifecycle::is_tracing() {
         return;
     }
-    left_out_of(files::class(fd), op, bytes);
+    // It may be closed by now: that nobody knows it says nothing.
+    let class = match files::class(fd) {
+        Class::Unknown => Class::Other,
+        class => class,
+    };
+    left_out_of(class, op, bytes);
 }
 
-/// The same, for a descriptor that is closed already.
+/// The same, by what was known of the descriptor before the call.
 pub fn left_out_of(class: Class, op: Op, bytes: u64) {
     if bytes == 0 {
         return;

@@ -69,6 +69,14 @@ pub enum StageError {
         /// The buffer.
         path: PathBuf,
     },
+    /// A destination that a preloaded library serves.
+    #[error(
+        "{path} is served by a preloaded library (GekkoFS), where nothing is durable: results cannot go there"
+    )]
+    VirtualDestination {
+        /// The destination.
+        path: PathBuf,
+    },
     /// The journal is of other directories.
     #[error(
         "{path} was staged to {former} before; finish that, or remove {path}/.iotide-stage once all is safe"

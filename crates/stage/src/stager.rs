@@ -112,6 +112,9 @@ impl Stager {
             return Err(StageError::Virtual { path: src_path });
         }
         let dst = Dirs::open(&dst_path).map_err(StageError::io("cannot open", &dst_path))?;
+        if dst.is_virtual() {
+            return Err(StageError::VirtualDestination { path: dst_path });
+        }
         see_who_writes(&src, &settings)?;
         let own = own_folder(&src, Mode::RWXU).map_err(StageError::io("cannot use", src_path.join(OWN)))?;
         let journal_path = src_path.join(OWN).join(Journal::NAME);

@@ -178,7 +178,7 @@ impl Collector {
     /// Looks for new files.
     fn scan(&mut self, now_ns: u64, leaf: &mut Leaf, earlier: &mut dyn FnMut(&Name, u32, &JobId) -> Earlier) {
         let Ok(stat) = rustix::fs::fstat(self.folder.fd()) else { return };
-        let changed = (stat.st_mtime, stat.st_mtime_nsec as i64);
+        let changed = (stat.st_mtime, stat.st_mtime_nsec);
         // Two changes may bear one time, so it is read once more after the last; files that are not whole yet do not change the directory.
         let is_settled = self.scanned == Some(changed) && self.strangers.is_empty();
         if is_settled && !self.rounds.is_multiple_of(10) {

@@ -1,4 +1,4 @@
-//! What many peers together may take.
+//! What many peers together may take, and what is made of messages.
 
 use super::*;
 use iotide_formats::OneSink;
@@ -38,5 +38,25 @@ fn answers_that_many_do_not_read_stay_below_the_limit_for_all() {
     while answer.len() < 60_001 {
         let _ = live.turn(Duration::ZERO, &mut OneSink(&mut trace)).unwrap();
         let _ = other.read_to_end(&mut answer);
+    }
+}
+
+#[test]
+fn messages_are_read_as_the_format_that_is_named() {
+    // A flush of a GekkoFS client whose host has no name: content alone does not tell what it is.
+    let flush = b"\x09\xa0\x07\xa1w\x91\x0a\x91\x14\x91\x64\x01\x64";
+    for (input_format, n_events) in [(None, 0), (Some(Format::GekkofsMsgpack), 1)] {
+        let open = OpenOptions { input_format, ..OpenOptions::default() };
+        let mut live = Live::new(Settings { open, ..Settings::default() }).unwrap();
+        let Address::Zmq(host) = live.listen(&Address::Zmq("127.0.0.1:0".to_owned())).unwrap() else {
+            panic!("a port was asked for");
+        };
+        let mut socket = std::net::TcpStream::connect(host).unwrap();
+        socket.write_all(&crate::zmtp::tests::pushed(&[flush])).unwrap();
+        let mut trace = Trace::default();
+        while trace.events.is_empty() && trace.losses.is_empty() {
+            live.turn(Duration::from_millis(100), &mut OneSink(&mut trace)).unwrap();
+        }
+        assert_eq!((trace.events.len(), trace.losses.len()), (n_events, 1 - n_events));
     }
 }
