@@ -31,11 +31,14 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::umask;
 
+use crate::backing::Backing;
+use crate::nodes::Nodes;
 use crate::passthrough::PassThrough;
 use crate::privilege::Privilege;
 use crate::readers::FewReaders;
 
 mod attributes;
+mod backing;
 mod groups;
 mod locks;
 mod nodes;
@@ -164,7 +167,7 @@ enum Event {
 /// program that does nothing else, before it starts threads.
 pub fn mount(config: &MountConfig) -> Result<Mounted, MountError> {
     let has_cleared = clear(&config.mountpoint);
-    let (root, mountpoint) = open(config)?;
+    let (root, backing, mountpoint) = open(config)?;
     let signals = Signals::block();
     let n_descriptors = raise_open_files();
 
@@ -183,9 +186,9 @@ pub fn mount(config: &MountConfig) -> Result<Mounted, MountError> {
     let refused = |cause| MountError::Refused { path: config.mountpoint.clone(), cause };
     // Half of the descriptors name files, a few are sockets and the like, the others are what callers have open.
     let open_files = shares((n_descriptors / 2).saturating_sub(256).max(16));
-    let file_system =
-        PassThrough::new(root, n_descriptors / 2, open_files, gate.scheduler().clone(), crew, config.trust)
-            .map_err(|error| refused(error.into()))?;
+    let nodes = Nodes::new(root, backing, n_descriptors / 2).map_err(|error| refused(error.into()))?;
+    let file_system = PassThrough::new(nodes, open_files, gate.scheduler().clone(), crew, config.trust)
+        .map_err(|error| refused(error.into()))?;
     let file_system = FewReaders::new(file_system, n_readers(config));
     // Modes come from callers, with their umask. Not before the socket is there, which is not for everyone.
     umask(Mode::empty());
@@ -289,7 +292,7 @@ fn is_ours(mounts: &str, path: &Path) -> bool {
 const SOURCE: &str = "iotide";
 
 /// Checks that the two directories go together, and opens the backing one before the mount can hide it.
-fn open(config: &MountConfig) -> Result<(OwnedFd, PathBuf), MountError> {
+fn open(config: &MountConfig) -> Result<(OwnedFd, Option<Backing>, PathBuf), MountError> {
     let backing_error = |cause| MountError::Backing { path: config.backing.clone(), cause };
     let mountpoint_error = |cause| MountError::Mountpoint { path: config.mountpoint.clone(), cause };
     if is_dead(&config.mountpoint) {
@@ -305,7 +308,8 @@ fn open(config: &MountConfig) -> Result<(OwnedFd, PathBuf), MountError> {
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = openat(CWD, &backing, flags, Mode::empty()).map_err(|error| backing_error(error.into()))?;
-    Ok((root, mountpoint))
+    let by_path = Backing::of(&root, &backing, &mountpoint);
+    Ok((root, by_path, mountpoint))
 }
 
 /// How many threads read the kernel's requests. Each request that is let through may occupy one; the others are for metadata.

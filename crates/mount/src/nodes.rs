@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, openat, statx};
 use rustix::io::{Errno, Result};
 
+use crate::backing::Backing;
+
 /// The number by which the kernel calls the root.
 pub(crate) const ROOT: u64 = 1;
 
@@ -33,6 +35,8 @@ pub(crate) struct Nodes {
     table: RwLock<Table>,
     open: Mutex<VecDeque<Weak<Node>>>,
     max_open: usize,
+    /// Where the root is found if its file system dies and comes back.
+    backing: Option<Backing>,
 }
 
 #[derive(Debug, Default)]
@@ -91,7 +95,7 @@ impl Identity {
 
 impl Nodes {
     /// Begins with the backing directory; `max_open` descriptors are kept, and those of files that were removed.
-    pub(crate) fn new(root: OwnedFd, max_open: usize) -> Result<Self> {
+    pub(crate) fn new(root: OwnedFd, backing: Option<Backing>, max_open: usize) -> Result<Self> {
         let stat = stat_fd(&root)?;
         let node = Arc::new(Node {
             number: ROOT,
@@ -104,7 +108,27 @@ impl Nodes {
         let mut table = Table::default();
         table.by_identity.insert(node.identity, Arc::clone(&node));
         table.by_number.insert(ROOT, node);
-        Ok(Self { table: RwLock::new(table), open: Mutex::default(), max_open: max_open.max(16) })
+        Ok(Self { table: RwLock::new(table), open: Mutex::default(), max_open: max_open.max(16), backing })
+    }
+
+    /// Asks for something, and once more if the backing file system had died and was mounted again meanwhile.
+    pub(crate) fn alive<T>(&self, ask: impl Fn() -> Result<T>) -> Result<T> {
+        match ask() {
+            Err(Errno::NOTCONN | Errno::STALE) if self.revive() => ask(),
+            answer => answer,
+        }
+    }
+
+    /// Begins anew with the directory that is mounted now. What is known of files below it is found by their names again, or is stale: then the
+    /// kernel looks them up.
+    fn revive(&self) -> bool {
+        let Some(root) = self.backing.as_ref().and_then(Backing::reopened) else { return false };
+        let table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        for node in table.by_number.values().filter(|node| node.number != ROOT) {
+            node.state().fd = None;
+        }
+        table.by_number[&ROOT].state().fd = Some(Arc::new(root));
+        true
     }
 
     /// Returns the node the kernel means by `number`.
@@ -339,7 +363,7 @@ mod tests {
 
     fn nodes(dir: &FreshDir, max_open: usize) -> (Nodes, Arc<Node>) {
         let root = openat(CWD, dir.path(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
-        let nodes = Nodes::new(root, max_open).unwrap();
+        let nodes = Nodes::new(root, None, max_open).unwrap();
         let root = nodes.get(ROOT).unwrap();
         (nodes, root)
     }

@@ -434,7 +434,10 @@ impl Course<'_> {
                 }
                 // Left by an earlier run whose names began elsewhere.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
+                Err(error) => {
+                    self.has_leftovers.fetch_or(may_be_done(&error), Ordering::Relaxed);
+                    return Err(error);
+                }
             }
         }
     }
@@ -543,6 +546,13 @@ fn fault(error: io::Error) -> Failure {
         ) => Failure::Left(format!("in the destination: {error}")),
         _ => Failure::Fault(error),
     }
+}
+
+/// Whether an error may be that of the answer alone: a server did what it was asked, and its client died before it could say so.
+fn may_be_done(error: &io::Error) -> bool {
+    let number = error.raw_os_error();
+    let is_reset = matches!(number, Some(libc::ECONNABORTED | libc::ECONNRESET | libc::EPIPE | libc::EINTR));
+    is_reset || matches!(number, Some(libc::ENOTCONN | libc::ESTALE | libc::EIO | libc::ETIMEDOUT))
 }
 
 pub(crate) fn again(error: &io::Error) -> io::Error {

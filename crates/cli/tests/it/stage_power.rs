@@ -43,7 +43,8 @@ pub(crate) fn is_among_mounts(test: &str) -> bool {
 fn run(command: &str, args: &[&str]) -> bool {
     let output = Command::new(command).args(args).stdin(Stdio::null()).output().unwrap();
     if !output.status.success() {
-        write!(std::io::stderr(), "{command} {args:?}: {}", said(&output)).unwrap();
+        let why = format!("{command} {args:?}: {}", said(&output));
+        std::io::stderr().write_all(why.as_bytes()).unwrap();
     }
     output.status.success()
 }
@@ -108,6 +109,9 @@ impl Drop for Machine {
         for over in ["/proc/sys/kernel/random/boot_id", "/proc/stat"] {
             let _ = Command::new("umount").arg(over).output();
         }
+        for disk in ["src", "disk"] {
+            let _ = Command::new("umount").arg("-l").arg(self.path(disk)).output();
+        }
     }
 }
 
@@ -115,6 +119,8 @@ impl Drop for Machine {
 struct Disk {
     machine: Machine,
     n_images: u32,
+    /// Where it is mounted.
+    top: &'static str,
 }
 
 impl Disk {
@@ -128,7 +134,7 @@ impl Disk {
             skip(Missing::Data, &format!("of {kind} in this kernel, or of loop devices"));
             return None;
         }
-        let disk = Self { machine: Machine::new()?, n_images: 0 };
+        let disk = Self { machine: Machine::new()?, n_images: 0, top: "src" };
         let image = disk.image();
         let size = if kind == "xfs" { 320 } else { 128 };
         File::create(&image).unwrap().set_len(size << 20).unwrap();
@@ -150,7 +156,25 @@ impl Disk {
     }
 
     fn mount(&self) -> bool {
-        run("mount", &["-o", "loop", self.image().to_str().unwrap(), self.src().to_str().unwrap()])
+        let top = self.machine.path(self.top);
+        run("mount", &["-o", "loop", self.image().to_str().unwrap(), top.to_str().unwrap()])
+    }
+
+    /// Puts the destination on the same disk, which goes down with it.
+    fn with_destination(self) -> Self {
+        assert!(Command::new("umount").arg(self.src()).output().unwrap().status.success());
+        for name in ["src", "dst"] {
+            fs::remove_dir(self.machine.path(name)).unwrap();
+            std::os::unix::fs::symlink(format!("disk/{name}"), self.machine.path(name)).unwrap();
+        }
+        fs::create_dir(self.machine.path("disk")).unwrap();
+        let disk = Self { top: "disk", ..self };
+        assert!(disk.mount());
+        for name in ["src", "dst"] {
+            fs::create_dir(disk.machine.path("disk").join(name)).unwrap();
+        }
+        assert!(run("sync", &["-f", disk.machine.path("disk").to_str().unwrap()]));
+        disk
     }
 
     /// Cuts the power: what has reached the disk by now is all there is. `stop` ends those who use it.
@@ -160,21 +184,15 @@ impl Disk {
         let new = self.image();
         assert!(run("cp", &["--sparse=always", old.to_str().unwrap(), new.to_str().unwrap()]));
         stop();
-        let src = self.src();
+        let top = self.machine.path(self.top);
         let unmounted = (0..200).any(|_| {
             thread::sleep(Duration::from_millis(10));
-            Command::new("umount").arg(&src).output().unwrap().status.success()
+            Command::new("umount").arg(&top).output().unwrap().status.success()
         });
         assert!(unmounted, "somebody uses the disk");
         assert!(self.mount());
         fs::remove_file(old).unwrap();
         self.machine.start();
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.src()).output();
     }
 }
 
@@ -321,9 +339,11 @@ fn whenever_the_power_fails_no_copy_gets_worse_and_no_new_version_is_left_behind
         return;
     }
     let n_cuts = std::env::var("IOTIDE_STAGE_CUTS").ok().and_then(|n| n.parse().ok());
-    for (kind, few) in [("ext4", 6), ("xfs", 3), ("btrfs", 3)] {
+    for (kind, few) in [("ext4", 5), ("xfs", 3), ("btrfs", 3)] {
         let Some(disk) = Disk::new(kind) else { continue };
         cut_again_and_again(disk, kind, n_cuts.unwrap_or(few));
+        let Some(disk) = Disk::new(kind) else { continue };
+        cut_again_and_again(disk.with_destination(), kind, n_cuts.unwrap_or(few));
     }
 }
 

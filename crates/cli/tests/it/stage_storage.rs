@@ -235,7 +235,7 @@ fn whoever_is_stuck_says_why_from_the_beginning() {
 }
 
 /// Server and client of a file system without links' owners, attributes or nanoseconds; `serve` and `connect` are functions of the script.
-const SSHFS: &str = r#"
+pub(crate) const SSHFS: &str = r#"
     serve() { socat "TCP-LISTEN:$1,bind=127.0.0.1,fork,reuseaddr" EXEC:/usr/lib/openssh/sftp-server 2>/dev/null & server=$!; }
     connect() {
         for i in {1..200}; do
@@ -246,7 +246,7 @@ const SSHFS: &str = r#"
     trap 'kill -9 $client $server 2>/dev/null; umount -l dst 2>/dev/null' EXIT
 "#;
 
-fn has_sshfs() -> bool {
+pub(crate) fn has_sshfs() -> bool {
     has_fuse()
         && program("sshfs").is_some()
         && program("socat").is_some()

@@ -76,8 +76,7 @@ struct Shared {
 
 impl PassThrough {
     pub(crate) fn new(
-        root: OwnedFd,
-        max_open: usize,
+        nodes: Nodes,
         open_files: Account,
         scheduler: Scheduler,
         crew: Crew,
@@ -85,7 +84,7 @@ impl PassThrough {
     ) -> Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let shared = Shared {
-            nodes: Nodes::new(root, max_open)?,
+            nodes,
             files: Handles::default(),
             open_files,
             folders: Handles::default(),
@@ -169,7 +168,7 @@ impl Filesystem for PassThrough {
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let nodes = &self.shared.nodes;
-        let found = nodes.get(parent.0).and_then(|parent| nodes.look_up(&parent, name));
+        let found = nodes.alive(|| nodes.get(parent.0).and_then(|parent| nodes.look_up(&parent, name)));
         self.entry(found.map(|(node, stat)| (node.number, stat)), reply);
     }
 
@@ -178,7 +177,8 @@ impl Filesystem for PassThrough {
     }
 
     fn getattr(&self, _request: &Request, number: INodeNo, handle: Option<FileHandle>, reply: ReplyAttr) {
-        self.attributes(number, self.shared.stat(number, handle), reply);
+        let found = self.shared.nodes.alive(|| self.shared.stat(number, handle));
+        self.attributes(number, found, reply);
     }
 
     fn setattr(

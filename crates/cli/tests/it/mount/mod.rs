@@ -1,3 +1,4 @@
+mod remounted;
 mod strangers;
 
 use std::fs::{self, File};
