@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
 
+use iotide_private::FileSystem;
 use rustix::fs::{AtFlags, Mode, OFlags, fstat, fstatfs, openat, unlinkat};
 use rustix::io::Errno;
 
@@ -36,42 +37,12 @@ pub(crate) struct Prober {
 /// File systems on which a lease tells of every writer: they are this machine's alone. ext2 to 4, XFS, Btrfs, F2FS, tmpfs, ramfs.
 const LOCAL: [i64; 6] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994, 0x8584_58f6];
 
-/// … and those that are this machine's alone, though leases are not relied on: overlay, ZFS, bcachefs, exFAT, FAT, NTFS, UDF, JFS, NILFS,
-/// ReiserFS, and what a FUSE program mounted from a disk of this machine.
-const ALSO_LOCAL: [i64; 11] = [
-    0x794c_7630,
-    0x2fc1_2fc1,
-    0xca45_1a4e,
-    0x2011_bab0,
-    0x4d44,
-    0x5346_544e,
-    0x1501_3346,
-    0x3153_464a,
-    0x3434,
-    0x5265_4973,
-    0x7366_746e,
-];
-
-/// Whether programs on other machines may write to files below a folder, for all that can be seen here. Leases and `/proc` tell of this machine's.
-pub(crate) fn may_have_writers_elsewhere(folder: &OwnedFd) -> io::Result<bool> {
-    if is_of_type(folder, &LOCAL)? || is_of_type(folder, &ALSO_LOCAL)? {
-        return Ok(false);
+/// The file system of a folder, if programs on other machines may write to it for all that can be seen here. Leases and `/proc` tell of this machine's.
+pub(crate) fn with_writers_elsewhere(folder: &OwnedFd) -> Option<String> {
+    match FileSystem::of_descriptor(folder) {
+        Ok(found) => found.is_shared.then_some(found.kind),
+        Err(_) => Some("an unknown file system".to_owned()),
     }
-    Ok(file_system(folder).is_none_or(|name| name != "fuseblk"))
-}
-
-/// The name of the file system that a folder is on, as it was mounted, such as `fuse.glusterfs`.
-pub(crate) fn file_system(folder: &OwnedFd) -> Option<String> {
-    let device = fstat(folder).ok()?.st_dev;
-    type_of_mount(&fs::read_to_string("/proc/self/mountinfo").ok()?, device)
-}
-
-/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`
-fn type_of_mount(mountinfo: &str, device: u64) -> Option<String> {
-    let wanted = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
-    let mut mounts = mountinfo.lines().filter(|line| line.split(' ').nth(2) == Some(&wanted));
-    let name = mounts.next_back()?.split_once(" - ")?.1.split(' ').next()?;
-    Some(name.to_owned())
 }
 
 impl Prober {
@@ -247,16 +218,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_is_named_as_it_was_mounted() {
-        let mounts = "36 35 98:0 / /a rw master:1 - ext4 /dev/root rw\n\
-            40 35 0:41 / /b rw shared:7 - fuse.glusterfs 10.0.0.1:/vol rw\n";
-        assert_eq!(type_of_mount(mounts, rustix::fs::makedev(0, 41)).as_deref(), Some("fuse.glusterfs"));
-        assert_eq!(type_of_mount(mounts, rustix::fs::makedev(98, 0)).as_deref(), Some("ext4"));
-        assert_eq!(type_of_mount("36 35 98:0 / /a", rustix::fs::makedev(98, 0)), None);
-        let (here, proc): (OwnedFd, OwnedFd) =
-            (File::open(std::env::temp_dir()).unwrap().into(), File::open("/proc").unwrap().into());
-        assert!(!may_have_writers_elsewhere(&here).unwrap(), "tests run on a local file system");
-        assert_eq!(file_system(&proc).as_deref(), Some("proc"));
+    fn a_local_file_system_has_no_writers_elsewhere() {
+        let here: OwnedFd = File::open(std::env::temp_dir()).unwrap().into();
+        assert_eq!(with_writers_elsewhere(&here), None, "tests run on a local file system");
     }
 
     #[test]

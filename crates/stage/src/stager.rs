@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use crate::OWN;
 use crate::batch::{Course, FROM_BEFORE, Failure, Task, What, is_temp_of};
 use crate::boot::Boot;
-use crate::closed::{How, Prober, file_system, may_have_writers_elsewhere};
+use crate::closed::{How, Prober, with_writers_elsewhere};
 use crate::copy::Clones;
 use crate::dirs::{Dirs, join, name, parent};
 use crate::durable::Whole;
@@ -636,15 +636,13 @@ impl Flags {
 
 /// Refuses a buffer that other machines may write to, unless somebody says when its files are closed.
 fn see_who_writes(src: &Dirs, settings: &Settings) -> Result<(), StageError> {
-    let opened = StageError::io("cannot open", src.path());
-    if settings.flag.is_some()
-        || settings.has_no_writers_elsewhere
-        || !may_have_writers_elsewhere(src.top()).map_err(opened)?
-    {
+    if settings.flag.is_some() || settings.has_no_writers_elsewhere {
         return Ok(());
     }
-    let file_system = file_system(src.top()).unwrap_or_else(|| "an unknown file system".to_owned());
-    Err(StageError::WritersElsewhere { path: src.path().to_owned(), file_system })
+    match with_writers_elsewhere(src.top()) {
+        None => Ok(()),
+        Some(file_system) => Err(StageError::WritersElsewhere { path: src.path().to_owned(), file_system }),
+    }
 }
 
 /// Where a path leads, whatever links are on the way.
