@@ -290,11 +290,8 @@ impl Detector {
     fn end(self) -> Result<Value, String> {
         drop(self.server);
         let text = fs::read_to_string(&self.lines).map_err(|error| error.to_string())?;
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        lines
-            .filter(|line| !line["period_s"].is_null())
-            .last()
-            .ok_or_else(|| "no period was found".to_owned())
+        let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.rfind(|line| !line["period_s"].is_null()).ok_or_else(|| "no period was found".to_owned())
     }
 }
 
