@@ -368,11 +368,17 @@ fn storage_of_overlaps(overlaps: &Overlaps, report: &mut TemplatesReport) -> Opt
 /// So many different numbers of requests in flight tell how storage shares itself.
 const LEAST_NUMBERS: usize = 3;
 
+/// Targets that a note names.
+const MOST_NAMED: usize = 8;
+
 /// Logs of servers tell what each of their targets moved at the most.
 fn storage_of_targets(targets: &BTreeMap<String, f64>, report: &mut TemplatesReport) -> StorageEntry {
+    let mut named = targets.keys().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if targets.len() > MOST_NAMED {
+        named += &format!(" and {} more", targets.len() - MOST_NAMED);
+    }
     report.notes.push(format!(
-        "no ladder of the storage was given: its targets are {}, each with the most it moved in the logs, which is the least it can move",
-        targets.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+        "no ladder of the storage was given: its targets are {named}, each with the most it moved in the logs, which is the least it can move"
     ));
     StorageEntry::at_least(targets.values().copied())
 }

@@ -81,7 +81,7 @@ impl Groups {
         if let Ok(file) = File::open(self.proc.join(thread.to_string()).join("status")) {
             let _ = file.take(MAX_STATUS).read_to_end(&mut status);
         }
-        // The first line is the name of the program, which may be any text but has no line of its own.
+        // The name of the program stands there as well, with its line breaks escaped.
         let status = String::from_utf8_lossy(&status);
         let listed = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
         listed.split_ascii_whitespace().filter_map(|group| group.parse().ok()).map(Gid::from_raw).collect()
