@@ -13,6 +13,7 @@ const SMALL_BELOW: u64 = 1 << 20;
 /// The tracer numbers no more files in a process.
 const MOST_FILES: usize = 1 << 17;
 const LAYERS: [Layer; 3] = [Layer::Posix, Layer::Stdio, Layer::MpiIo];
+const MPI_IO: usize = 2;
 
 /// Counts the calls of one process.
 #[derive(Default)]
@@ -67,6 +68,8 @@ struct Place {
     position: u64,
     /// Whether offsets are those of an MPI view, in elements of some type.
     has_view: bool,
+    /// Whether the program itself made any of the calls.
+    is_called: bool,
     reads: FileWay,
     writes: FileWay,
     n_misaligned: u64,
@@ -129,7 +132,10 @@ impl Access {
         for (i, layer) in LAYERS.into_iter().enumerate() {
             let access = &self.layers[i];
             let functions = self.functions_of(i, seconds_a_tick);
-            let records: Vec<FileRecord> = (access.places.iter())
+            // Beneath C streams the same bytes are moved again; beneath MPI-IO that tells what became of its requests.
+            let asked = &self.layers[MPI_IO].by_file;
+            let is_told = |place: &&Place| place.is_called || asked.contains_key(&place.file);
+            let records: Vec<FileRecord> = (access.places.iter().filter(is_told))
                 .map(|place| {
                     place.record(layer, rank, seconds_a_tick, file_of(place.file).unwrap_or(FileId::NONE))
                 })
@@ -208,6 +214,7 @@ impl LayerAccess {
         // Calls that a layer makes for another are no calls of the program, but they show what became of its requests.
         let is_nested = record.flags.has(Flags::NESTED);
         let Some(place) = self.place(record.file) else { return };
+        place.is_called |= !is_nested;
         match record.op() {
             Op::Read | Op::Write | Op::Place => {}
             Op::Sync => place.syncs.add(1, 0, record.duration),
@@ -481,11 +488,17 @@ mod tests {
     }
 
     #[test]
-    fn calls_for_another_layer_show_in_records_and_in_no_sum() {
+    fn calls_beneath_mpi_io_show_in_records_and_in_no_sum() {
         let nested = |record: Record| Record { flags: record.flags.with(Flags::NESTED), ..record };
-        let posix = iotide_wire::Layer::Posix;
-        let facts = facts_of(&[nested(call(Op::Write, posix, 0, 10))], Layer::Posix);
+        let beneath = nested(call(Op::Write, iotide_wire::Layer::Posix, 0, 10));
+        let above = call(Op::Write, iotide_wire::Layer::MpiIo, 0, 10);
+        let facts = facts_of(&[above, beneath], Layer::Posix);
         assert_eq!((facts.writes.calls, facts.records[0].writes.calls), (0, 1));
+        // Beneath a stream the bytes have been counted.
+        let stream = call(Op::Write, iotide_wire::Layer::Stdio, 0, 10);
+        let opened = call(Op::Open, iotide_wire::Layer::Stdio, NO_POSITION, 0);
+        let heard = facts_of_ranks(&[&[opened, stream, beneath]], Layer::Stdio);
+        assert_eq!(heard.records.len(), 1, "{:?}", heard.records);
     }
 
     #[test]

@@ -103,7 +103,8 @@ fn reason(judged: &iotide_analysis::Issues, issues: &[Issue]) -> String {
         judged.not_judged.iter().filter(|not| iotide_analysis::IssueId::from_name(not.id).is_some());
     let checks = match not_judged.count() {
         0 => format!("{} checks", judged.n_checks),
-        n => format!("{} checks; {n} need data this log lacks", judged.n_checks),
+        1 => format!("{} checks; 1 needs data this source lacks", judged.n_checks),
+        n => format!("{} checks; {n} need data this source lacks", judged.n_checks),
     };
     let io = judged
         .io_share

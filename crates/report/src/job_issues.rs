@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use iotide_analysis::{IssueConfig, Issues, issues};
 use iotide_ledger::{Counters, Metric};
+use iotide_page::text::Rows;
 use iotide_trace::{
     ActivitySums, FileId, FileRecord, JobInfo, Layer, Rank, SMALL_BELOW_BYTES, SmallCalls, WayRecord,
 };
@@ -50,6 +51,14 @@ impl JobDocument {
         });
         Some(RunIssues::from(&judged(cells, self.entry.size.max(1).into(), self.run_time_s?)))
     }
+
+    /// Returns its issues as a section of the text; empty if nobody knows how long it has run.
+    pub(crate) fn issues_in_words(&self, width: usize) -> String {
+        let Some(found) = self.judged() else { return String::new() };
+        let mut rows = Rows::default();
+        found.add_rows(&mut rows);
+        format!("\nI/O issues\n{}", rows.render(width, str::to_owned))
+    }
 }
 
 fn judged<'a>(cells: impl Iterator<Item = Counted<'a>>, n_ranks: u64, run_s: f64) -> Issues {
@@ -68,9 +77,9 @@ fn judged<'a>(cells: impl Iterator<Item = Counted<'a>>, n_ranks: u64, run_s: f64
         let next = FileId(ids.len() as u32);
         let file = *ids.entry((cell.fs, is_mpi)).or_insert(next);
         names.entry(file).or_insert_with(|| cell.fs.to_owned());
-        let empty = FileRecord::new(file, Rank::ALL, layer);
+        // Nothing tells files apart, so no count by file can be judged.
+        let empty = FileRecord { n_files: 0, ..FileRecord::new(file, Rank::ALL, layer) };
         let record = records.entry((file, layer)).or_insert(empty);
-        // Nothing tells files apart, so no count of a file can be judged.
         match cell.op {
             "read" => record.reads = way(&cell),
             "write" => record.writes = way(&cell),
@@ -78,7 +87,10 @@ fn judged<'a>(cells: impl Iterator<Item = Counted<'a>>, n_ranks: u64, run_s: f64
                 record.syncs += cell.calls;
                 *record.sync_s.get_or_insert(0.0) += cell.seconds;
             }
-            _ => record.metadata_s += cell.seconds,
+            op => {
+                record.opens += if op == "open" { cell.calls } else { 0 };
+                record.metadata_s += cell.seconds;
+            }
         }
     }
     let seen = ActivitySums {
@@ -130,6 +142,21 @@ mod tests {
         let large = job("write", 1 << 10, 64 << 30, 240);
         assert!(large.found.iter().all(|issue| issue.id.name() != "small_writes"), "{large:?}");
         assert!(large.not_judged.iter().any(|not| not.id == "misaligned"));
+    }
+
+    #[test]
+    fn syncs_at_the_end_of_each_file_are_not_too_many() {
+        let name = |text: &str| Name::cut(text.as_bytes());
+        let of = |opens: u64| {
+            let mut counters = Counters::default();
+            for (op, calls, bytes) in [("open", opens, 0), ("write", 1000, 1 << 30), ("sync", 1000, 0)] {
+                let metric = Metric::Io { op: name(op), layer: name("posix"), fs: name("/scratch") };
+                counters.add(metric, Cell { calls, bytes, ns: 40_000_000_000 });
+            }
+            let found = issues_of_counters(&counters, 4, 100.0).found;
+            found.iter().any(|issue| issue.id.name() == "excessive_sync")
+        };
+        assert!(of(1) && !of(1000));
     }
 
     #[test]

@@ -547,7 +547,9 @@ impl JobDocument {
 
     /// Reads a document that a daemon answered.
     pub fn from_json(json: &[u8]) -> Result<Self, String> {
-        serde_json::from_slice(json).map_err(|error| error.to_string())
+        let mut document: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        document.issues = document.judged();
+        Ok(document)
     }
 
     /// The job as a document.
@@ -561,11 +563,7 @@ impl JobDocument {
         let mut out = format!("job {} of {}\n", entry.job.for_terminal(), entry.user.for_terminal());
         let section = |rows: &Rows| rows.render(width, str::to_owned);
         out.push_str(&section(&self.what_it_is()));
-        if let Some(found) = self.judged() {
-            let mut rows = Rows::default();
-            found.add_rows(&mut rows);
-            let _ = write!(out, "\nI/O issues\n{}", section(&rows));
-        }
+        out.push_str(&self.issues_in_words(width));
         out.push_str("\nI/O\n");
         out.push_str(&section(&self.what_it_moved()));
         out.push_str(&self.calls());

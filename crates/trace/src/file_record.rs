@@ -18,7 +18,7 @@ pub struct FileRecord {
     pub layer: Layer,
     /// Number of ranks in a sum over ranks; 0 stands for all ranks of the run.
     pub n_ranks: u32,
-    /// Number of files in the record: 1, or more where a run has too many to keep each.
+    /// Number of files in the record: 1, more where a run has too many to keep each, 0 if it is not known.
     pub n_files: u32,
     /// Reads.
     pub reads: WayRecord,

@@ -456,3 +456,24 @@ fn lines_in(path: &Path) -> usize {
     let whole = text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
     whole.filter(|line| line.starts_with(b"{")).count()
 }
+
+#[test]
+fn a_folder_without_logs_is_an_error_and_no_statistics() {
+    let dir = Dir::new();
+    std::fs::create_dir(dir.path().join("empty")).unwrap();
+    let answer = dir.iotide(["categorize", "empty"]).exits_with(2);
+    assert_eq!(answer.stdout, "");
+    assert!(answer.stderr.contains("no logs found"), "{}", answer.stderr);
+}
+
+#[test]
+fn detect_refuses_a_folder_of_unrelated_logs_and_points_to_categorize() {
+    let dir = Dir::new();
+    for job in ["4711", "4712"] {
+        let table = format!("# jobid={job}\n{}", checkpoints("app", 50_000_000));
+        dir.write(&format!("logs/{job}.csv"), table);
+    }
+    let answer = dir.iotide(["detect", "logs"]).exits_with(2);
+    assert!(answer.stderr.contains("logs of several runs (jobs 4711, 4712)"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("iotide categorize"), "{}", answer.stderr);
+}

@@ -93,7 +93,7 @@ fn amplification(issue: &Issue, n: &Numbers) -> String {
     if issue.id == IssueId::ReadAmplification {
         return match n.get("asked_bytes") > 0.0 {
             true => format!("{moved} are read for {asked} asked for"),
-            false => format!("{moved} are read of files that MPI-IO only writes"),
+            false => format!("{} reads ({moved}) of files that MPI-IO only writes", n.count("calls")),
         };
     }
     match n.get("reads_before_writes_s") > 0.0 {
@@ -139,6 +139,29 @@ fn what_of_ranks_and_calls(issue: &Issue, n: &Numbers) -> String {
             let why = if issue.cause.is_fill { " (HDF5 writes fill values first)" } else { "" };
             format!("{} are written into {} of data{why}", n.bytes("bytes"), n.bytes("extent_bytes"))
         }
+        IssueId::ExcessiveSync => format!(
+            "{} syncs for {} writes take the busiest rank {}",
+            n.count("syncs"),
+            n.count("writes"),
+            n.seconds("busiest_rank_s")
+        ),
+        IssueId::StdioBulk => format!(
+            "{} pass through C streams in {} calls of {}",
+            n.bytes("bytes"),
+            n.count("calls"),
+            n.bytes("request_bytes")
+        ),
+        IssueId::BlockingIo => format!(
+            "{} write phases block for {}; non-blocking I/O is not used",
+            n.count("write_phases"),
+            n.seconds("busiest_rank_s")
+        ),
+        _ => what_of_metadata_and_phases(issue, n),
+    }
+}
+
+fn what_of_metadata_and_phases(issue: &Issue, n: &Numbers) -> String {
+    match issue.id {
         IssueId::MetadataTime => format!(
             "the busiest rank spends {} in opens, stats, seeks and the like",
             n.seconds("busiest_rank_s")
@@ -162,23 +185,6 @@ fn what_of_ranks_and_calls(issue: &Issue, n: &Numbers) -> String {
         IssueId::StatStorm => format!(
             "attributes of a file are asked for {} times by each rank, which takes {}",
             n.count("stats_per_rank"),
-            n.seconds("busiest_rank_s")
-        ),
-        IssueId::ExcessiveSync => format!(
-            "{} syncs for {} writes take the busiest rank {}",
-            n.count("syncs"),
-            n.count("writes"),
-            n.seconds("busiest_rank_s")
-        ),
-        IssueId::StdioBulk => format!(
-            "{} pass through C streams in {} calls of {}",
-            n.bytes("bytes"),
-            n.count("calls"),
-            n.bytes("request_bytes")
-        ),
-        IssueId::BlockingIo => format!(
-            "{} write phases block for {}; non-blocking I/O is not used",
-            n.count("write_phases"),
             n.seconds("busiest_rank_s")
         ),
         _ => format!(

@@ -29,7 +29,7 @@ fn amplification(run: &Run, way: Way) -> Option<Draft> {
     const HEADER_BYTES: f64 = 1e6;
     let mut saved = Saved::default();
     let mut calls = Calls::default();
-    let (mut all_asked, mut all_moved, mut read_s) = (0.0, 0.0, 0.0);
+    let (mut all_asked, mut all_moved, mut read_s, mut n_calls) = (0.0, 0.0, 0.0, 0.0);
     let mut cause = Cause::default();
     for (at, file) in run.data_files() {
         let beneath = file.posix.way(way);
@@ -65,11 +65,16 @@ fn amplification(run: &Run, way: Way) -> Option<Draft> {
         calls.add(at, way, share * beneath.seconds);
         all_asked += asked;
         all_moved += moved;
+        n_calls += beneath.calls as f64;
         cause = Cause { layer: Layer::Posix, ..cause_of(file, run) };
     }
     let id = if way == Way::Read { IssueId::ReadAmplification } else { IssueId::WriteAmplification };
-    let evidence =
-        [("asked_bytes", all_asked), ("moved_bytes", all_moved), ("reads_before_writes_s", read_s)];
+    let evidence = [
+        ("asked_bytes", all_asked),
+        ("moved_bytes", all_moved),
+        ("reads_before_writes_s", read_s),
+        ("calls", n_calls),
+    ];
     (!calls.0.is_empty()).then(|| Draft::new(id, saved, calls).with(&evidence).because(cause))
 }
 

@@ -66,11 +66,16 @@ fn metadata_time(run: &Run) -> Option<Draft> {
 /// A counter of a file by each rank that uses it.
 fn by_user(run: &Run, file: &FileUse, count: fn(&FileRecord) -> u64) -> f64 {
     let top = file.top();
+    // Where files are not told apart, no count is that of one file.
+    if top.iter().any(|record| record.n_files == 0) {
+        return 0.0;
+    }
     let users: f64 = [&file.mpi, &file.posix, &file.stdio]
         .iter()
         .map(|layer| layer.n_users(run.n_ranks))
         .fold(1.0, f64::max);
-    top.iter().map(|record| count(record) as f64).sum::<f64>() / users
+    let n_files = top.iter().map(|record| f64::from(record.n_files)).fold(1.0, f64::max);
+    top.iter().map(|record| count(record) as f64).sum::<f64>() / users / n_files
 }
 
 fn churn(run: &Run) -> Option<Draft> {

@@ -52,10 +52,9 @@ impl Draft {
 
 /// What is known of a file that an issue is about.
 fn cause_of(file: &FileUse, run: &Run) -> Cause {
-    let is_hdf5 = !file.library.is_empty()
-        || file
-            .name
-            .is_some_and(|name| [".h5", ".hdf5", ".nc", ".nc4"].iter().any(|end| name.ends_with(end)));
+    // Files of netCDF may be those of PnetCDF, which is not HDF5.
+    let ends = |ends: &[&str]| file.name.is_some_and(|name| ends.iter().any(|end| name.ends_with(end)));
+    let is_hdf5 = ends(&[".h5", ".hdf5", ".nc4"]) || (!file.library.is_empty() && !ends(&[".nc"]));
     let users = [&file.mpi, &file.posix, &file.stdio].map(|layer| layer.n_users(run.n_ranks));
     Cause { is_hdf5, is_shared: users.iter().any(|n| *n > 1.0), ..Cause::default() }
 }

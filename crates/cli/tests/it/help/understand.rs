@@ -342,6 +342,9 @@ fn help_on_detect_explains_every_flag() {
               Traces, each of one run; `-` is standard input
 
     Options:
+          --issues
+              Report the I/O issues of each run, too
+
       -h, --help
               Print help (see a summary with '-h')
 
