@@ -9,17 +9,14 @@
 //!   connect. [`is_our_user`] tells who did.
 //! - [`write_secret`] and [`open_secret`] are for keys.
 //! - [`pages_directory`] is where processes keep their counters for others to read.
-//! - [`FileSystem`] tells which file system a path is on, and whether other machines write to it too.
 //!
 //! `xtask tidy` refuses `temp_dir` and `create_dir_all` in the code of all other crates.
 
-mod file_systems;
 mod files;
 mod pages;
 mod secrets;
 mod sockets;
 
-pub use crate::file_systems::FileSystem;
 pub use crate::files::{
     OpenDir, Part, PrivateDir, nameless, nameless_in, open_ordinary, open_to_read, temporary_files,
 };
