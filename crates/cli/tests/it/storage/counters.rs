@@ -59,16 +59,18 @@ fn has(log: &Path, bytes: f64) -> bool {
 #[test]
 fn what_bricks_of_gluster_count_is_what_clients_wrote() {
     let Some(gluster) = Gluster::start() else { return };
-    gluster.volume("rep", &["replica", "3"], 3);
-    gluster.set("rep", "diagnostics.stats-dump-interval", "1");
-    gluster.set("rep", "diagnostics.stats-dump-format", "json");
-    gluster.tell(&["volume", "profile", "rep", "start"]);
-    let at = gluster.mount("rep", "rep", "");
+    // Clients dump their counters by the name of the volume, for the whole machine.
+    let volume = gluster.name();
+    gluster.volume(volume, &["replica", "3"], 3);
+    gluster.set(volume, "diagnostics.stats-dump-interval", "1");
+    gluster.set(volume, "diagnostics.stats-dump-format", "json");
+    gluster.tell(&["volume", "profile", volume, "start"]);
+    let at = gluster.mount(volume, "m", "");
     let logs = gluster.folder("logs");
     let (dumps, profile) = (logs.join("dumps"), logs.join("profile"));
-    let own: Vec<PathBuf> = (1..=3).map(|n| gluster.dump_of("rep", n)).collect();
+    let own: Vec<PathBuf> = (1..=3).map(|n| gluster.dump_of(volume, n)).collect();
     until("bricks dump their counters", || own.iter().all(|dump| dump.exists()));
-    let info = gluster.tell(&["volume", "info", "rep", "--xml"]);
+    let info = gluster.tell(&["volume", "info", volume, "--xml"]);
     std::fs::write(&dumps, &info).unwrap();
     std::fs::write(&profile, &info).unwrap();
     let own: Vec<_> = own.iter().map(|dump| dump.display().to_string()).collect();
@@ -79,7 +81,7 @@ fn what_bricks_of_gluster_count_is_what_clients_wrote() {
     );
     let collector = Collector::start(&script, &dumps);
     let ask = |when: u64| {
-        let said = gluster.tell(&["volume", "profile", "rep", "info", "cumulative", "--xml"]);
+        let said = gluster.tell(&["volume", "profile", volume, "info", "cumulative", "--xml"]);
         let before = std::fs::read_to_string(&profile).unwrap();
         std::fs::write(&profile, format!("{before}# {when}\n{said}")).unwrap();
     };
@@ -110,7 +112,7 @@ fn what_bricks_of_gluster_count_is_what_clients_wrote() {
     // A daemon that runs beside them counts the same.
     let place = iotide_testkit::FreshDir::new("serve-gluster");
     let _daemon = crate::serve::Daemon::start(&place);
-    let brick = gluster.dump_of("rep", 1).file_stem().unwrap().to_str().unwrap().replace("glusterfsd_", "");
+    let brick = gluster.dump_of(volume, 1).file_stem().unwrap().to_str().unwrap().replace("glusterfsd_", "");
     until("the daemon has read the dumps", || {
         let metrics = crate::serve::get_at(&place.join("socket"), "/metrics").1;
         let line = metrics.lines().find(|line| {

@@ -55,6 +55,11 @@ impl Gluster {
         Some(gluster)
     }
 
+    /// A name that nobody else has, for what lies outside of this test's folder.
+    pub(crate) fn name(&self) -> &str {
+        &self.namespace
+    }
+
     /// A folder of this test's, outside of all volumes.
     pub(crate) fn folder(&self, name: &str) -> PathBuf {
         folder(self.dir.path(), name)
