@@ -12,7 +12,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let answer = report(&Input::bytes("small.csv", table), &ReportOptions::default())?;
 
     for issue in answer.run.issues.iter().flat_map(|found| &found.issues) {
-        println!("{} ({})", issue.rule, issue.severity);
+        println!("{} ({})", issue.id, issue.severity);
     }
     assert!(answer.run.issues.iter().flat_map(|found| &found.issues).any(|issue| issue.id == "small_writes"));
     assert!(answer.run.categories.iter().flatten().any(|label| *label == "write_insignificant"));
