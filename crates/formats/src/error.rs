@@ -37,14 +37,12 @@ pub enum ReadError {
         path: PathBuf,
     },
     /// A directory of traces of different jobs, which are no single run.
-    #[error("{} has logs of several runs (jobs {first}, {other})", path.display())]
+    #[error("{} has logs of several runs (jobs {jobs})", path.display())]
     SeveralRuns {
         /// The directory.
         path: PathBuf,
-        /// The job of the first log.
-        first: String,
-        /// Another job.
-        other: String,
+        /// Two of their jobs.
+        jobs: String,
     },
     /// A directory of traces holds one that is of another format than the rest.
     #[error("{} is of format {format} and the traces beside it are of {rest}; it is left out", path.display())]

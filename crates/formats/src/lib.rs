@@ -387,8 +387,8 @@ impl Reader {
         }
         let Run { processes, census, one_run } = run;
         // Files that somebody names are one run if they say so; those that lie in a folder need not be.
-        if let (Some(path), Some((first, other))) = (directory, one_run.jobs()) {
-            return Err(ReadError::SeveralRuns { path, first, other });
+        if let (Some(path), Some(jobs)) = (directory, one_run.jobs()) {
+            return Err(ReadError::SeveralRuns { path, jobs });
         }
         let mut job = one_run.finish(&mut filter);
         filter.finish(&files);

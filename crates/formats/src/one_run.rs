@@ -77,10 +77,10 @@ impl OneRun {
         };
     }
 
-    /// Two different jobs that files are of, if there are any.
-    pub(crate) fn jobs(&self) -> Option<(String, String)> {
+    /// Two different jobs that files are of, if there are any: "4711, 4712".
+    pub(crate) fn jobs(&self) -> Option<String> {
         let (other, _) = self.other_job.as_ref()?;
-        Some((self.job.job_id.clone()?, other.clone()))
+        Some(format!("{}, {other}", self.job.job_id.as_deref()?))
     }
 
     /// What is known of the job, all files together.

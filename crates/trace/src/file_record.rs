@@ -137,16 +137,12 @@ impl FileRecord {
     /// Adds another record of the same file and layer; the sum is one over ranks unless both are of the same rank.
     pub fn join(&mut self, other: &Self) {
         if self.rank != other.rank || self.rank == Rank::ALL {
-            let (one, two) = (self.shares(), other.shares());
-            let pick =
-                |of: fn(&(Option<RankShare>, Option<RankShare>)) -> Option<RankShare>, later: bool| match (
-                    of(&one),
-                    of(&two),
-                ) {
-                    (Some(a), Some(b)) if (b.seconds > a.seconds) == later => Some(b),
-                    (a, b) => a.or(b),
-                };
-            (self.slowest, self.fastest) = (pick(|shares| shares.0, true), pick(|shares| shares.1, false));
+            let pick = |one: Option<RankShare>, two: Option<RankShare>, longer: bool| match (one, two) {
+                (Some(a), Some(b)) if (b.seconds > a.seconds) == longer => Some(b),
+                (a, b) => a.or(b),
+            };
+            let ((slowest, fastest), (slower, faster)) = (self.shares(), other.shares());
+            (self.slowest, self.fastest) = (pick(slowest, slower, true), pick(fastest, faster, false));
             self.n_ranks = match (self.n_ranks, other.n_ranks) {
                 (0, _) | (_, 0) => 0,
                 (a, b) if self.file == other.file => a.saturating_add(b),

@@ -90,7 +90,8 @@ fn decode_lists(bytes: &mut Bytes<'_>) -> Option<Lists> {
         bytes.byte()?;
         amounts(bytes)?;
         for _ in 0..bytes.varint()? {
-            (bytes.varint()?, bytes.varint()?);
+            bytes.varint()?;
+            bytes.varint()?;
             amounts(bytes)?;
         }
     }

@@ -129,7 +129,7 @@ pub(super) fn low_bandwidth(run: &Run, found: &mut Vec<Draft>) {
     let mut worst = (0.0, 0.0, 0.0);
     let mut cause = Cause::default();
     for way in Way::BOTH {
-        let mut groups: HashMap<(Option<&str>, i32, i32), Vec<(usize, f64)>> = HashMap::new();
+        let mut groups: HashMap<_, Vec<(usize, f64)>> = HashMap::new();
         for (at, file) in run.data_files() {
             let moved = file.posix.way(way);
             if moved.bytes() >= MEBIBYTE && moved.seconds > 0.0 {
