@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -58,7 +59,32 @@ fn all_has_arrived(src: &Path, dst: &Path, files: &BTreeMap<String, Vec<u8>>) {
         assert!(fs::read(dst.join(name)).unwrap() == *bytes, "{name}");
         assert!(!src.join(name).exists(), "{name} is still there");
     }
+    let names = fs::read_dir(dst).unwrap().flatten().map(|entry| entry.file_name());
+    let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with(".iotide-stage-")).collect();
+    assert!(left.is_empty(), "temporary files: {left:?}");
     stage(src, &["verify", dst.to_str().unwrap()]).exits_with(0);
+}
+
+#[test]
+fn a_file_that_another_node_writes_is_left_until_its_flag_is_there() {
+    let Some(gluster) = Gluster::start() else { return };
+    gluster.volume("buffer", &[], 2);
+    let (src, elsewhere) = (gluster.mount("buffer", "here", ""), gluster.mount("buffer", "elsewhere", ""));
+    let dst = gluster.folder("dst");
+    let mut written = fs::File::create(elsewhere.join("checkpoint")).unwrap();
+    written.write_all(b"half").unwrap();
+    let refused = stage(&dst, &out(&src, &dst)).exits_with(2);
+    assert!(refused.stderr.contains("fuse.glusterfs") && refused.stderr.contains("--flag"), "{refused:?}");
+    let with_flag = [&out(&src, &dst)[..9], &["never", "--flag", "{}.done"]].concat();
+    stage(&dst, &with_flag);
+    assert!(!dst.join("checkpoint").exists(), "it is open elsewhere");
+    written.write_all(b" and half").unwrap();
+    drop(written);
+    fs::write(elsewhere.join("checkpoint.done"), "").unwrap();
+    until("the other client's file is seen", || {
+        stage(&dst, &with_flag);
+        fs::read(dst.join("checkpoint")).is_ok_and(|bytes| bytes == b"half and half")
+    });
 }
 
 #[test]
