@@ -68,7 +68,7 @@ fn write_card(html: &mut String, issue: &Issue, same: &[&Issue]) {
     let _ = writeln!(
         html,
         "<article class=\"finding {severity}\">\n<h3><span class=\"badge {severity}\">{severity}</span> {}</h3>\n{}\n<dl>",
-        escape(&capitalised(&issue.text)),
+        escape(&capitalised(&text::whole_numbers(&issue.text))),
         gain_bar(issue)
     );
     let mut row = |name: &str, value: String| {
