@@ -359,10 +359,13 @@ impl CallRecords {
         layers.dedup();
         let mut traced: HashMap<(FileId, Layer), FileRecord> = HashMap::new();
         let mut own = FileRecords::default();
-        for record in self.records {
+        let mut records = self.records;
+        // In any order of the calls the same.
+        records.sort_unstable_by_key(|record| (record.layer, record.file, record.rank));
+        for record in records {
             if !layers.contains(&record.layer) {
                 own.push(record);
-            } else if record.reads.calls + record.writes.calls > 0 {
+            } else if record.reads.calls > 0 || record.writes.calls > 0 {
                 traced
                     .entry((record.file, record.layer))
                     .and_modify(|known| known.join(&record))

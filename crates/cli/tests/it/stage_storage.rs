@@ -310,29 +310,35 @@ fn a_client_that_died_and_was_mounted_again_is_found_and_left_nothing_behind() {
 
 #[test]
 fn of_a_buffer_that_others_may_write_to_somebody_must_say_when_files_are_closed() {
-    if !has_fuse() {
+    if !has_sshfs() {
         return;
     }
     let dir = pair();
     fs::create_dir(dir.path().join("back")).unwrap();
     dir.write("back/file", "contents");
-    let script = r#"
-        "$0" mount back src >&2 & mount=$!
-        trap 'kill $mount; wait $mount' EXIT
-        for i in {1..500}; do grep -q " $PWD/src fuse" /proc/self/mounts && break; kill -0 $mount || exit 99; sleep 0.01; done
-        try() { what=$1; shift; "$0" stage out src dst --once --quiet 30ms "$@" >&2; echo "$what: $?"; ls -A dst; }
-        try silent; try flag --flag '{}.done'; touch back/file.done; try done --flag '{}.done'
-        rm -r dst back/.iotide-stage; mkdir dst; try over --policy end
-        rm -r dst back/.iotide-stage; mkdir dst; export SLURM_JOB_NUM_NODES=1; try one-node
-        rm -r dst back/.iotide-stage; mkdir dst; export SLURM_JOB_NUM_NODES=2; try nodes"#;
-    let Some(output) = among_mounts(dir.path(), script) else { return };
+    let port = iotide_testkit::port();
+    // The other way round: `dst` is on sshfs, and is the buffer.
+    let script = format!(
+        r#"{SSHFS}
+        serve {port}; connect {port}
+        try() {{ what=$1; shift; "$0" stage out dst src --once --quiet 30ms "$@" >&2; echo "$what: $?"; ls -A src; }}
+        again() {{ rm -r src dst/.iotide-stage; mkdir src; }}
+        try silent; try flag --flag '{{}}.done'; touch dst/file.done; try done --flag '{{}}.done'
+        again; try over --policy end
+        again; export SLURM_JOB_NUM_NODES=1; try one-node
+        again; export SLURM_JOB_NUM_NODES=2; try nodes"#
+    );
+    let Some(output) = among_mounts(dir.path(), &script) else { return };
     let there = ".iotide-stage\nfile\nfile.done\n";
     let wanted = format!(
         "silent: 2\nflag: 1\n.iotide-stage\ndone: 0\n{there}over: 0\n{there}one-node: 0\n{there}nodes: 2\n"
     );
     assert_eq!(String::from_utf8_lossy(&output.stdout), wanted, "{}", said(&output));
     let said = said(&output);
-    assert!(said.contains("/src is on fuse") && said.contains("to which other nodes may write"), "{said}");
+    assert!(
+        said.contains("/dst is on fuse.sshfs") && said.contains("to which other nodes may write"),
+        "{said}"
+    );
 }
 
 #[test]

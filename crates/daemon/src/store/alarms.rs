@@ -300,7 +300,9 @@ mod tests {
         assert_eq!(AlarmStore::open(dir.path(), false, 1).unwrap().1, None);
         for left in [None, Some(""), Some("x")] {
             std::fs::remove_file(dir.join(ALARMS)).unwrap();
-            left.map(|left| std::fs::write(dir.join(ALARMS), left).unwrap());
+            if let Some(left) = left {
+                std::fs::write(dir.join(ALARMS), left).unwrap();
+            }
             let loss = AlarmStore::open(dir.path(), true, 5_000_000_000).unwrap().1.unwrap();
             assert!(loss.contains("missing or empty"), "{left:?}: {loss}");
         }

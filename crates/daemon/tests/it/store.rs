@@ -184,7 +184,9 @@ fn a_database_that_vanishes_beside_other_files_is_a_loss() {
             let _ = fs::remove_file(dir.join(format!("{DATABASE}{end}")));
         }
         fs::remove_file(dir.join(DATABASE)).unwrap();
-        left.map(|left| fs::write(dir.join(DATABASE), left).unwrap());
+        if let Some(left) = left {
+            fs::write(dir.join(DATABASE), left).unwrap();
+        }
         // Alone it might be a first start.
         dir.write("alarms.db", "");
         Store::open(dir.path(), "n1", 5_000_000_000).unwrap();

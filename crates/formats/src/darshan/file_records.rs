@@ -67,7 +67,9 @@ impl RecordColumns {
         let of = move |part: &Part| part.record(record, file, n_procs);
         self.parts.iter().map(of).filter(|record| {
             record.seconds() > 0.0
-                || record.reads.calls + record.writes.calls + record.opens + record.stats > 0
+                || [record.reads.calls, record.writes.calls, record.opens, record.stats]
+                    .iter()
+                    .any(|n| *n > 0)
                 || record.reads.bytes.is_none_or(|bytes| bytes > 0.0)
         })
     }
@@ -248,7 +250,7 @@ fn small_calls(
         }
         let middle = (from.max(1.0) * to).sqrt();
         let rest = calls as f64 - known;
-        small.calls += (calls as f64 - whole).round() as u64;
+        small.calls = small.calls.saturating_add((calls as f64 - whole).round() as u64);
         small.bytes += known_bytes - whole * MEBIBYTE as f64 + rest * middle;
     }
     let n_calls: u64 = sizes.iter().fold(0, |sum, calls| sum.saturating_add(*calls));

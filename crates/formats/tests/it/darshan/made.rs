@@ -6,7 +6,7 @@ use iotide_formats::darshan::{
     lustre_totals,
 };
 use iotide_formats::{Format, OpenOptions};
-use iotide_trace::{AccessFacts, Activity, FileId, Grain, Layer, Op, Rank, Trace};
+use iotide_trace::{AccessFacts, Activity, ActivitySums, FileId, Grain, Layer, Op, Rank, Trace};
 
 use super::writer::{EXE, LogWriter, START_S};
 
@@ -631,12 +631,15 @@ fn posix_record(log: &LogWriter, id: u64, rank: i64, ints: &[(&str, i64)]) -> Ve
     [log.words(&[id as i64, rank]), log.words(&words), log.floats(&floats)].concat()
 }
 
-fn posix_facts(log: &LogWriter) -> AccessFacts {
+fn posix_activity(log: &LogWriter) -> ActivitySums {
     let mut activity = Activity::new();
     parse(log).events(DarshanOptions::default(), &mut activity);
     let info = iotide_trace::TraceInfo { files: vec!["/a".into(), "/b".into()], ..Default::default() };
-    let access = activity.finish(&info).access;
-    access.into_iter().find(|facts| facts.layer == Layer::Posix).unwrap()
+    activity.finish(&info)
+}
+
+fn posix_facts(log: &LogWriter) -> AccessFacts {
+    posix_activity(log).access.into_iter().find(|facts| facts.layer == Layer::Posix).unwrap()
 }
 
 #[test]
@@ -649,7 +652,7 @@ fn each_rank_has_a_record_that_tells_how_far_it_read() {
     let unknown = [("READS", 10), ("BYTES_READ", -5), ("MAX_BYTE_READ", -1)];
     records.push(posix_record(&log, 12, 0, &unknown));
     log.push("POSIX", 4, false, records);
-    let found = posix_facts(&log).records;
+    let found = posix_activity(&log).records;
     assert_eq!(found.len(), 5);
     let ranks: Vec<_> = found.iter().map(|record| (record.file, record.rank)).collect();
     assert_eq!(ranks[3..], [(FileId(0), Rank(3)), (FileId(1), Rank(0))]);
