@@ -97,6 +97,8 @@ fn configuration(at: &Path, fsid: &str, port: u16) -> String {
         "[global]\n\
          fsid = {fsid}\n\
          mon host = v2:127.0.0.1:{port}\n\
+         mon data avail crit = 0\n\
+         mon data avail warn = 0\n\
          public addr = 127.0.0.1\n\
          auth cluster required = none\n\
          auth service required = none\n\
