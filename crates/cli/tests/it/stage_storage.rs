@@ -196,7 +196,8 @@ fn a_full_destination_takes_what_fits_and_its_folders_have_their_modes() {
     fs::set_permissions(src.join("sub"), fs::Permissions::from_mode(0o751)).unwrap();
     let script = r#"
         mount -t tmpfs -o size=1m none dst || exit 99
-        "$0" stage out src dst --once --quiet 30ms --purge staged --first 'large*' >told 2>&1; echo "full: $?"
+        sleep 0.1 # all files have been quiet, so that they are due at once
+        "$0" stage out src dst --once --quiet 30ms --purge staged --first 'large*' >told 2>&1; echo "full: $?"; cat told >&2
         ls dst dst/sub src src/sub; stat -c %a dst/sub
         "$0" stage status dst --format json >status; echo "status: $?"
         rm src/large0; mount -o remount,size=32m dst; "$0" stage out src dst --once --quiet 30ms --purge staged >&2; echo "room: $?"
