@@ -140,7 +140,8 @@ fn a_marked_job_of_slurm_shrinks_and_grows_and_nothing_is_left_behind() {
     let mut apply = site.apply();
     wait_until(|| site.runs(&other, 2));
     assert!(site.runs(&marked, 2));
-    assert!(site.dir.read(&format!("{marked}.out")).contains("told"), "a signal comes first");
+    // A signal comes first; the shell answers it when its `sleep` has ended.
+    wait_until(|| site.dir.read(&format!("{marked}.out")).contains("told"));
     wait_until(|| site.runs(&marked, 4));
     stop(&mut apply);
     assert_eq!(site.running().len(), 1, "{:?}", site.running());
