@@ -110,8 +110,11 @@ impl LeftOut {
         self.auto.push(error(there.value));
         self.extrap.push(error(extrap.function.at(&largest.coordinate)));
         self.lines.push(format!(
-            "{} {} {}: {:.2} %, Extra-P's {:.2} %; {} | {}",
+            "{} {}{} {}: {:.2} %, Extra-P's {:.2} %; {} | {}",
             if held { "held  " } else { "missed" },
+            there
+                .interval
+                .map_or(String::new(), |(low, high)| format!("{truth:.5} of {low:.5} to {high:.5} ")),
             series.callpath,
             series.metric,
             error(there.value),

@@ -14,6 +14,8 @@ const NEGATIVE_CONSTANT: f64 = 0.02;
 #[derive(Clone, Debug)]
 pub(crate) struct Fit {
     pub(crate) n_columns: usize,
+    /// How many of the columns have a coefficient that was fitted: all, or all but a constant that is not there.
+    pub(crate) n_free: usize,
     /// In units of the columns as given.
     pub(crate) beta: [f64; MAX_COLUMNS],
     /// Inverse of `XᵀWX`; times `phi` it is the covariance of `beta`.
@@ -41,6 +43,20 @@ impl Fit {
     /// The same, or `None` if it leaves a sum of squares beyond `most_ss`: most functions a search tries are told from a
     /// good one by that alone, at half the cost.
     pub(crate) fn within(columns: &[&[f64]], sample: &Sample, most_ss: f64) -> Option<Self> {
+        Self::of(columns, true, sample, most_ss)
+    }
+
+    /// Fits `y ≈ β column`, without a constant; it stands in the fit as nought, known for certain.
+    pub(crate) fn proportional(column: &[f64], sample: &Sample, most_ss: f64) -> Option<Self> {
+        let mut fit = Self::of(&[column], false, sample, most_ss)?;
+        fit.n_columns = 2;
+        fit.beta.swap(0, 1);
+        let alone = std::mem::take(&mut fit.inverse[0][0]);
+        fit.inverse[1][1] = alone;
+        Some(fit)
+    }
+
+    fn of(columns: &[&[f64]], has_constant: bool, sample: &Sample, most_ss: f64) -> Option<Self> {
         let (k, n) = (columns.len(), sample.y.len());
         let dof = sample.n() - k as f64;
         if k > MAX_COLUMNS || k > n || dof < 1.0 {
@@ -63,7 +79,7 @@ impl Fit {
                 normal[a][b] = weighted_dot(&sample.weight, columns[a], columns[b]) * (shrink[a] * shrink[b]);
             }
         }
-        // The first column is all ones, so its square sum is that of the weights.
+        // A first column of ones has the sum of the weights for its square sum.
         let factor = cholesky(&normal, k, normal[0][0])?;
         let mut beta = solve(&factor, k, right);
         // Residuals from the columns themselves: differences of large sums would drown a near-perfect fit.
@@ -101,17 +117,18 @@ impl Fit {
         let mut log_evidence = sample.ln_gamma_of_half(k)
             - dof / 2.0 * (std::f64::consts::PI * ss).ln()
             - 0.5 * log_determinant
-            - log_range;
-        for (beta, largest) in beta[1..k].iter().zip(&largest[1..]) {
-            log_evidence += log_prior((beta * largest).abs() / range) - log_range;
+            - k as f64 * log_range;
+        for (beta, largest) in beta[..k].iter().zip(&largest).skip(usize::from(has_constant)) {
+            log_evidence += log_prior((beta * largest).abs() / range);
         }
-        if sample.non_negative && k > 1 {
+        if sample.non_negative && has_constant && k > 1 {
             let error = (ss / dof * inverse[0][0]).sqrt();
             let share = about_student_t_cdf(beta[0] / error, dof);
             log_evidence += (NEGATIVE_CONSTANT + (1.0 - NEGATIVE_CONSTANT) * share).ln();
         }
         log_evidence.is_finite().then_some(Self {
             n_columns: k,
+            n_free: k,
             beta,
             inverse,
             lack_ss,

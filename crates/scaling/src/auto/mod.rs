@@ -39,6 +39,10 @@ const TOO_CLOSE: f64 = 1e-6;
 /// See [`Scatter::drift`].
 const DRIFT: f64 = 1.0;
 
+/// The same where repetitions tell the noise: also then a function is known only where it was measured. Without it 90 % intervals one doubling
+/// out hold in 88.5 % of the known functions, with it in 90.8 %.
+const DRIFT_REPEATED: f64 = 0.25;
+
 /// Alternatives below this share of the probability are forgotten.
 const NEGLIGIBLE: f64 = 1e-3;
 
@@ -78,6 +82,14 @@ const FINE_SHARE: f64 = 0.25;
 /// the same intervals hold in 88 86 89 88 %.
 const FINE_SHARE_OF_INTERVAL: f64 = 0.5;
 
+/// How much of the belief in a term that grows goes to it alone, without a constant: much is in proportion to the processes, or to the
+/// square of a size, and few other things are. Sensitivity, as the error four doublings out of functions with a constant and off the grid, 20 % noise:
+/// 8.6 and 23 % without, 11.6 and 19 % with these, 13.9 and 18 % with a tenth for both.
+const PROPORTIONAL: f64 = 0.05;
+
+/// The same for terms that are no whole power.
+const PROPORTIONAL_TO_ODD: f64 = 0.02;
+
 /// How many times more readily a metric is believed to be constant than to change: most of a program's are.
 const CONSTANT_ODDS: f64 = 2.0;
 
@@ -103,8 +115,8 @@ pub struct Scatter {
     pub variance: f64,
     /// The exponent θ: 1 where the spread is a share of the value, 0 where it is the same everywhere.
     pub exponent: f64,
-    /// By how much of itself the spread grows up to the first doubling beyond the points: gaps that no repetition explains
-    /// are the function's own, and grow where nothing holds it. Further out the functions still possible differ by more.
+    /// By how much of itself the spread grows up to the first doubling beyond the points, most where gaps that no repetition explains
+    /// are the function's own: nothing holds it there. Further out the functions still possible differ by more.
     pub drift: f64,
 }
 
@@ -516,7 +528,7 @@ fn search_scaled(design: &AutoDesign, summaries: &[Summary], measure: Measure) -
 
 /// Probability that chance alone makes gaps between points and function this large beside the repetitions' spread.
 fn lack_of_fit(fit: &Fit, sample: &Sample) -> f64 {
-    let dof = sample.y.len() as f64 - fit.n_columns as f64;
+    let dof = sample.y.len() as f64 - fit.n_free as f64;
     if dof < 1.0 || sample.pure_ss <= 0.0 {
         return 1.0;
     }
@@ -526,7 +538,7 @@ fn lack_of_fit(fit: &Fit, sample: &Sample) -> f64 {
 
 /// Whether independent repetitions that scatter as these do would hardly ever have means this close to a function.
 fn keeps_too_close(fit: &Fit, sample: &Sample) -> bool {
-    let dof = sample.y.len() as f64 - fit.n_columns as f64;
+    let dof = sample.y.len() as f64 - fit.n_free as f64;
     if dof < 1.0 || sample.pure_ss <= 0.0 {
         return false;
     }
@@ -550,21 +562,32 @@ fn rank_one(design: &AutoDesign, sample: &Sample, rough: bool) -> Option<Ranking
     let constant = constant(design, sample)?;
     let parameter = &design.parameters[0];
     let mut limit = Limit::new(sample.n() - 2.0);
-    let mut candidate = |shape: usize| {
-        let fit = Fit::within(&[&design.ones, &parameter.columns[shape]], sample, limit.most_ss())?;
+    let mut candidate = |shape: usize, has_constant: bool| {
+        let column = &parameter.columns[shape];
+        let fit = if has_constant {
+            Fit::within(&[&design.ones, column], sample, limit.most_ss())?
+        } else {
+            Fit::proportional(column, sample, limit.most_ss())?
+        };
         if sample.non_negative && !fit.adds_up() {
             return None;
         }
-        let log_weight = fit.log_evidence + parameter.log_priors[shape];
+        let alone = proportional(parameter.shapes[shape]);
+        if !has_constant && alone == 0.0 {
+            return None;
+        }
+        let share = if has_constant { 1.0 - alone } else { alone };
+        let log_weight = fit.log_evidence + parameter.log_priors[shape] + share.ln();
         limit.admits(fit.ss, log_weight).then(|| Candidate { form: Form::one(0, shape), fit, log_weight })
     };
     let n_tried = if rough { parameter.n_usual } else { parameter.first_finest };
-    let mut terms: Vec<Candidate> = (0..n_tried).filter_map(&mut candidate).collect();
+    let mut terms: Vec<Candidate> = (0..n_tried).filter_map(|shape| candidate(shape, true)).collect();
     if !rough {
-        refine(&mut terms, parameter, &mut candidate);
+        refine(&mut terms, parameter, |shape| candidate(shape, true));
     }
-    terms.sort_by(|a, b| b.log_weight.total_cmp(&a.log_weight));
     let least_ss = terms.iter().map(|candidate| candidate.fit.ss).fold(f64::INFINITY, f64::min);
+    terms.extend((0..n_tried).filter_map(|shape| candidate(shape, false)));
+    terms.sort_by(|a, b| b.log_weight.total_cmp(&a.log_weight));
     let grows = is_growth(
         &constant.fit,
         least_ss,
@@ -585,6 +608,16 @@ fn rank_one(design: &AutoDesign, sample: &Sample, rough: bool) -> Option<Ranking
     candidates.extend(terms);
     candidates.append(&mut pairs);
     Some(Ranking { candidates, chosen })
+}
+
+/// How much of the belief in a shape goes to functions without a constant. What falls ends at one: no cost goes on to nought.
+fn proportional(shape: Shape) -> f64 {
+    let power = shape.power.value();
+    match power {
+        _ if power < 0.0 => 0.0,
+        _ if power > 0.0 && power.fract() == 0.0 && shape.log.is_zero() => PROPORTIONAL,
+        _ => PROPORTIONAL_TO_ODD,
+    }
 }
 
 /// What is too improbable beside the best seen so far to win or to be heard.
@@ -799,7 +832,7 @@ fn finish(
                 scatter: Scatter {
                     variance: candidate.fit.phi() * noise.unit_variance,
                     exponent: noise.theta,
-                    drift: if noise.pure_dof > 0.0 { 0.0 } else { DRIFT },
+                    drift: if noise.pure_dof > 0.0 { DRIFT_REPEATED } else { DRIFT },
                 },
             }
         })

@@ -17,6 +17,25 @@ fn clearly_rising_data_are_no_constant() {
     assert!(low > 30.0 && high > there.value && (100.0..500.0).contains(&there.value), "{there:?}");
 }
 
+/// The function and its interval far out, whatever the values are counted in.
+#[test]
+fn rounded_values_on_a_straight_line_are_a_straight_line() {
+    for unit in [1.0, 1e-6, 1e9] {
+        let values = [1.0, 2.0, 4.0, 8.1, 16.2].map(|y| [y * unit]);
+        let sizes = [4.0, 8.0, 16.0, 32.0, 64.0];
+        let points: Vec<(f64, &[f64])> = sizes.into_iter().zip(values.iter().map(|y| y.as_slice())).collect();
+        let line = model(&points);
+        let [term] = line.function.terms.as_slice() else { panic!("{:?}", line.function) };
+        assert_eq!(line.function.constant, 0.0);
+        assert!((term.coefficient / unit - 0.2525).abs() < 0.002, "{:?}", line.function);
+        let there = line.predict(&[4096.0], 0.9);
+        let (low, high) = there.interval.unwrap();
+        let place = (there.value - low) / (high - low);
+        assert!((0.25..0.75).contains(&place), "{there:?}");
+        assert!(low > 0.9 * there.value && high < 1.1 * there.value, "{there:?}");
+    }
+}
+
 #[test]
 fn two_points_cannot_tell() {
     for points in [
