@@ -12,8 +12,10 @@ use std::sync::Arc;
 use iotide_ledger::tree::{Group, GroupNews, KeptRow, Opened};
 use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Limits, Losses, Name, Refusal, Trust};
 
+mod programs;
 mod words;
 
+use programs::Programs;
 pub(crate) use words::with_rows;
 pub use words::{Act, Claim, Earlier, JobView, OwnRow, PageId, Process, View};
 
@@ -55,6 +57,8 @@ pub struct Leaf {
 #[derive(Debug)]
 struct Page {
     key: JobKey,
+    /// Which of the job's programs made it.
+    program: usize,
     counters: Arc<Counters>,
     /// Of these, what read and wrote.
     moved: Cell,
@@ -70,8 +74,7 @@ struct Page {
 #[derive(Debug)]
 struct Running {
     about: About,
-    /// Whose words these are.
-    speaker: Standing,
+    programs: Programs,
     n_ranks: Option<u32>,
     is_stored: bool,
     /// What processes have counted that are gone.
@@ -113,22 +116,6 @@ struct Elsewhere {
     end_ns: Option<u64>,
 }
 
-/// Who speaks for a job: the lowest rank, else the process that began first. The smallest wins, so the order in which they are met does not matter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Standing {
-    rank: u32,
-    start_ns: u64,
-}
-
-impl Standing {
-    const FIRST: Self = Self { rank: 0, start_ns: 0 };
-    const LAST: Self = Self { rank: u32::MAX, start_ns: u64::MAX };
-
-    fn of(process: &Process) -> Self {
-        Self { rank: process.rank.unwrap_or(u32::MAX), start_ns: process.start_ns }
-    }
-}
-
 impl Leaf {
     /// Returns a machine that knows no job.
     pub fn new(node: Name, limits: Limits) -> Self {
@@ -156,13 +143,19 @@ impl Leaf {
     pub fn restore(&mut self, now_ns: u64, earlier: Earlier) {
         let Some((key, about)) = earlier.job else { return };
         let mut job = Running::new(about, now_ns);
-        (job.is_stored, job.speaker) = (true, Standing::FIRST);
+        job.is_stored = true;
         job.done_moved = earlier.done.io().moved();
+        job.programs = Programs::restored(
+            job.about.clone(),
+            earlier.n_processes,
+            job.done_moved.bytes
+                + earlier.pages.iter().map(|(_, counters)| counters.io().moved().bytes).sum::<u64>(),
+        );
         job.is_here = earlier.n_processes > 0 || !earlier.done.is_empty();
         (job.done, job.n_seen) = (earlier.done, earlier.n_processes);
         self.jobs.insert(key.clone(), job);
         for (page, counters) in earlier.pages {
-            self.add_page(page, &key, Arc::new(counters), true);
+            self.add_page(page, &key, 0, Arc::new(counters), true);
         }
     }
 
@@ -204,41 +197,45 @@ impl Leaf {
             self.losses.add(refusal, 1);
             return Err(refusal);
         }
-        // A cgroup was there before any process, and knows less.
-        let standing = if page.is_group() { Standing::LAST } else { Standing::of(&process) };
-        let key = self.job_of(now_ns, standing, &process, earlier)?;
+        let key = self.job_of(now_ns, &process, earlier)?;
+        let mut program = 0;
         if let Some(job) = self.jobs.get_mut(&key) {
-            let size = process.n_ranks.or(job.n_ranks).unwrap_or(job.about.size);
-            let speaker = if standing < job.speaker { process.about } else { job.about.clone() };
-            let trust = job.about.trust;
-            let about = About { size, trust, ..speaker };
             job.n_ranks = process.n_ranks.or(job.n_ranks);
             job.least_rank = [process.rank, job.least_rank].into_iter().flatten().min();
             job.is_local = matches!(process.claim, Claim::Siblings { .. });
-            job.speaker = standing.min(job.speaker);
-            if about != job.about {
-                (job.about, job.is_stored) = (about, false);
-            }
+            program = job.programs.meet(&process, page.is_group());
+            job.speak();
         }
-        self.add_page(page, &key, Arc::default(), false);
+        self.add_page(page, &key, program, Arc::default(), false);
         Ok(())
     }
 
-    fn add_page(&mut self, page: PageId, key: &JobKey, counters: Arc<Counters>, is_stored: bool) {
+    fn add_page(
+        &mut self,
+        page: PageId,
+        key: &JobKey,
+        program: usize,
+        counters: Arc<Counters>,
+        is_stored: bool,
+    ) {
         let Some(job) = self.jobs.get_mut(key) else { return };
         job.n_running += u32::from(!page.is_group());
         job.is_here = true;
         if !is_stored && !page.is_group() {
             job.n_seen += 1;
-            if job.n_ranks.is_none() && job.n_seen > job.about.size {
-                job.about.size = job.n_seen;
-                job.is_stored = false;
-            }
         }
         *self.pages_of_user.entry(key.uid).or_default() += 1;
         let moved = counters.io().moved();
-        let page_of =
-            Page { key: key.clone(), counters, moved, is_stored, is_new: false, gone: None, ended_ns: None };
+        let page_of = Page {
+            key: key.clone(),
+            program,
+            counters,
+            moved,
+            is_stored,
+            is_new: false,
+            gone: None,
+            ended_ns: None,
+        };
         self.pages.insert(page, page_of);
     }
 
@@ -265,7 +262,7 @@ impl Leaf {
             n_ranks: news.n_ranks,
             about: news.about,
         };
-        let key = self.job_of(now_ns, Standing::of(&process), &process, earlier)?;
+        let key = self.job_of(now_ns, &process, earlier)?;
         let Some(job) = self.jobs.get_mut(&key) else { return Err(Refusal::Jobs) };
         if !job.is_here && job.about != process.about {
             (job.about, job.is_stored) = (process.about, false);
@@ -337,7 +334,7 @@ impl Leaf {
             node: self.node.clone(),
             epoch: OWN_EPOCH,
             key: key.clone(),
-            about: About { size: job.n_seen, ..job.about.clone() },
+            about: About { size: job.programs.n_working().unwrap_or(0), ..job.about.clone() },
             is_local: job.is_local,
             rank: job.least_rank.map_or(0, |rank| rank.saturating_add(1)),
             n_ranks: job.n_ranks.unwrap_or(0),
@@ -359,7 +356,6 @@ impl Leaf {
     fn job_of(
         &mut self,
         now_ns: u64,
-        standing: Standing,
         process: &Process,
         earlier: impl FnOnce(&Name, u32, &JobId) -> Earlier,
     ) -> Result<JobKey, Refusal> {
@@ -413,7 +409,7 @@ impl Leaf {
         }
         job.is_here = n_seen > 0 || !done.is_empty();
         (job.done, job.n_seen, job.n_ranks) = (done, n_seen, process.n_ranks);
-        job.speaker = if goes_on { Standing::FIRST } else { standing };
+        job.programs = Programs::restored(job.about.clone(), n_seen, job.done_moved.bytes);
         self.jobs.insert(key.clone(), job);
         Ok(key)
     }
@@ -423,8 +419,15 @@ impl Leaf {
         let Some(page) = self.pages.get_mut(page).filter(|page| page.gone.is_none()) else { return };
         let n_refused = Arc::make_mut(&mut page.counters).raise_all(counters, &self.limits);
         self.losses.add(Refusal::Metrics, n_refused);
-        page.moved = page.counters.io().moved();
+        let before = std::mem::replace(&mut page.moved, page.counters.io().moved());
         page.is_new = true;
+        let moved = page.moved.bytes.saturating_sub(before.bytes);
+        if moved > 0
+            && let Some(job) = self.jobs.get_mut(&page.key)
+        {
+            job.programs.moved(page.program, moved, before.bytes == 0);
+            job.speak();
+        }
     }
 
     /// A process is gone, after it was last counted. `loss` says if its page had gone before.
@@ -439,6 +442,15 @@ impl Leaf {
             job.n_running = job.n_running.saturating_sub(u32::from(!is_group));
             job.idle_since_ns = now_ns;
             job.ended_ns = job.ended_ns.max(Some(page.ended_ns.unwrap_or(now_ns)));
+        }
+    }
+
+    /// A process goes on as another program with a page of its own, before this one is gone.
+    pub fn replaced(&mut self, page: &PageId) {
+        let Some(page) = self.pages.get(page).filter(|page| page.gone.is_none()) else { return };
+        if let Some(job) = self.jobs.get_mut(&page.key) {
+            job.programs.replaced(page.program, page.moved.bytes > 0);
+            job.speak();
         }
     }
 
@@ -645,6 +657,16 @@ impl Leaf {
 }
 
 impl Running {
+    /// Says of the job what its programs tell now.
+    fn speak(&mut self) {
+        let Some(speaker) = self.programs.speaker() else { return };
+        let size = self.n_ranks.or(self.programs.n_working()).unwrap_or(speaker.size);
+        let about = About { size, trust: self.about.trust, ..speaker.clone() };
+        if about != self.about {
+            (self.about, self.is_stored) = (about, false);
+        }
+    }
+
     /// When the last process ended; where nobody says so, since when none was seen. Clocks of other nodes may be ahead.
     fn end_ns(&self) -> u64 {
         let end_ns = match &self.elsewhere {
@@ -657,7 +679,7 @@ impl Running {
     fn new(about: About, now_ns: u64) -> Self {
         Self {
             about,
-            speaker: Standing::LAST,
+            programs: Programs::default(),
             n_ranks: None,
             is_stored: false,
             done: Counters::default(),

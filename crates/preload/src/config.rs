@@ -304,6 +304,11 @@ impl Config {
     }
 }
 
+/// The name of the job at its scheduler: Slurm, PBS, LSF.
+fn job_name() -> Option<&'static [u8]> {
+    [c"SLURM_JOB_NAME", c"PBS_JOBNAME", c"LSB_JOBNAME"].into_iter().find_map(variable)
+}
+
 /// What a page says of the job beside what a trace says, too.
 pub fn page_texts() -> impl Iterator<Item = (PageText, &'static [u8])> {
     let mut texts = [
@@ -315,6 +320,7 @@ pub fn page_texts() -> impl Iterator<Item = (PageText, &'static [u8])> {
         (PageText::Job, None),
         (PageText::JobSource, None),
         (PageText::Alias, Some(get().alias.get()).filter(|alias| !alias.is_empty())),
+        (PageText::JobName, job_name()),
     ];
     // Where no scheduler has a name for the job, its launcher may.
     if get().job_id.get().is_empty() {

@@ -31,8 +31,11 @@ pub struct JobEntry {
     pub user: Untrusted,
     /// Which application it is a run of.
     pub app: Untrusted,
-    /// What people call it.
+    /// What people call it: its name at the scheduler, else its program.
     pub name: Untrusted,
+    /// The program that works in it.
+    #[serde(default)]
+    pub program: Untrusted,
     /// How many processes it has.
     pub size: u32,
     /// Where it runs.
@@ -374,7 +377,7 @@ impl JobList {
             [
                 shown(&job.job, 24),
                 shown(&job.user, 12),
-                shown(called(&job.app, &job.name), 20),
+                job.label(),
                 job.size.to_string(),
                 job.state.clone(),
                 text::date(job.start_unix_s),
@@ -414,7 +417,7 @@ impl JobList {
             [
                 shown(&job.job, 24),
                 shown(&job.user, 12),
-                shown(called(&job.app, &job.name), 20),
+                job.label(),
                 job.size.to_string(),
                 rate(job.read_bps),
                 rate(job.write_bps),
@@ -429,6 +432,25 @@ impl JobList {
 }
 
 impl JobEntry {
+    /// The program that works in it. An older daemon says it as the job's name.
+    pub(crate) fn program(&self) -> &Untrusted {
+        if self.program.is_empty() { &self.name } else { &self.program }
+    }
+
+    /// Whether it has a name beside that of its program.
+    pub(crate) fn has_own_name(&self) -> bool {
+        !self.name.is_empty() && self.name != *self.program()
+    }
+
+    /// Its name for a table, and what works in it.
+    fn label(&self) -> String {
+        let application = shown(called(&self.app, self.program()), 20);
+        match self.has_own_name() {
+            true => format!("{} ({application})", shown(&self.name, 20)),
+            false => application,
+        }
+    }
+
     /// The time to the next phase, for a table. A phase that should have begun is on its way if it is late by less than a part of the period;
     /// after that, it is the one a period later.
     fn next_phase_in(&self, now_unix_s: f64) -> String {
@@ -608,9 +630,12 @@ impl JobDocument {
                 write!(state, "; {} killed or aborted", processes(self.n_killed.min(u32::MAX.into()) as u32));
         }
         rows.row("state", state);
+        if entry.has_own_name() {
+            rows.row("name", entry.name.for_terminal());
+        }
         rows.row(
             "program",
-            format!("{} (application {})", entry.name.for_terminal(), entry.app.for_terminal()),
+            format!("{} (application {})", entry.program().for_terminal(), entry.app.for_terminal()),
         );
         rows.row("command", self.command.shortened(400).for_terminal());
         rows.row("directory", self.run_dir.for_terminal());
@@ -711,7 +736,9 @@ impl JobDocument {
     fn where_time_went(&self) -> Rows {
         let time = &self.time;
         let mut rows = Rows::default();
-        for (name, seconds) in [("computing", time.compute_s), ("I/O", time.io_s), ("MPI", time.mpi_s)] {
+        for (name, seconds) in
+            [("not in I/O or MPI", time.compute_s), ("I/O", time.io_s), ("MPI", time.mpi_s)]
+        {
             let share = text::percent(seconds / time.threads_s);
             rows.row(name, format!("{} ({share})", text::seconds(seconds)));
         }

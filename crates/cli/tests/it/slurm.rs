@@ -219,6 +219,65 @@ fn every_job_of_slurm_is_closed_and_counted_whatever_happens_to_it() {
     assert!(counted(&job)[1] >= before[1] && job["losses"] == Value::Array(Vec::new()), "{job:#}");
 }
 
+#[test]
+fn jobs_of_slurm_are_called_as_their_users_call_them_and_programs_stay_apart() {
+    let Some(setpriv) = program("setpriv") else { return };
+    let dir = FreshDir::new("slurm-names");
+    let Some(machine) = Machine::start(&dir) else { return };
+    let root = Node::above(&dir, "head", &[]);
+    let _leaf = Node::leaf(&dir, "n1", &[&root]);
+    root.nodes(2);
+    let here = dir.path().display();
+    fs::copy(IOTIDE, dir.join("sim")).unwrap();
+    let sim = format!("{here}/sim ioskel -p 50ms -n 4 -s 300000 --transfer-size 32k -d {here}/data");
+    let dd = format!("dd if=/dev/zero of={here}/data/$SLURM_JOB_ID.dd bs=1M count=8");
+    executable(&dir, "run.sh", &format!("#!/bin/bash\nexec {dd}\n"));
+    executable(&dir, "steps.sh", &format!("#!/bin/sh\nfor i in 1 2; do srun -n1 {sim}; done\n"));
+    executable(&dir, "two.sh", &format!("#!/bin/sh\ncp {here}/task.sh {here}/data/copy\n{dd}\n"));
+    fs::create_dir(dir.join("theirs")).unwrap();
+    executable(&dir, "theirs/run.sh", &format!("#!/bin/sh\n{sim}\n"));
+
+    let submit = |args: &[&str]| {
+        let mut command = machine.slurm.command("sbatch", &["--parsable", "-o", "/dev/null", "-w", "n1"]);
+        command.args(args).current_dir(dir.path());
+        machine.slurm.run(command).trim().to_owned()
+    };
+    let (plain, named) = (submit(&["run.sh"]), submit(&["-J", "flow", "steps.sh"]));
+    let (two, array) = (submit(&["two.sh"]), submit(&["-J", "sweep", "--array=1-2", "run.sh"]));
+    let wrapped = submit(&["--wrap", &dd]);
+    let mut command = machine.slurm.command(setpriv.to_str().unwrap(), &NOBODY);
+    command.args(["sbatch", "--parsable", "-o", "/dev/null", "-w", "n1", "theirs/run.sh"]);
+    command.current_dir(dir.path());
+    let theirs = machine.slurm.run(command).trim().to_owned();
+
+    let mut apps = Vec::new();
+    for (id, name, program, user) in [
+        (plain, "run.sh", "dd", "root"),
+        (named, "flow", "sim", "root"),
+        (two, "two.sh", "dd", "root"),
+        (format!("{array}_1"), "sweep", "dd", "root"),
+        (format!("{array}_2"), "sweep", "dd", "root"),
+        (wrapped, "dd", "dd", "root"),
+        (theirs, "run.sh", "sim", "nobody"),
+    ] {
+        let job = root.job(&id, |job| job["state"] == "ended");
+        let said = ["name", "program", "user"].map(|field| job[field].clone());
+        assert_eq!(said, [name, program, user].map(Value::from), "{id}: {job:#}");
+        // One process reads or writes, whatever shells and launchers are around it; in one job a copy is made before.
+        let n_working = if name == "two.sh" { 2 } else { 1 };
+        assert_eq!(job["size"], n_working, "{id}: {job:#}");
+        apps.push((program, job["app"].clone()));
+    }
+    // Runs of one program are runs of one application, whatever their jobs are called.
+    for (program, app) in &apps {
+        let same = apps.iter().filter(|(_, other)| other == app);
+        assert!(same.clone().all(|(other, _)| other == program), "{apps:?}");
+    }
+    let output = Command::new(IOTIDE).arg("jobs").env("IOTIDE_DAEMON", root.path("socket")).output().unwrap();
+    let list = String::from_utf8_lossy(&output.stdout);
+    assert!(list.contains("flow (sim)") && list.contains("run.sh (dd)"), "{list}");
+}
+
 /// `stage.sh` and `stage-epilog.sh`: what a job has closed when its end is announced, and what it writes between that and its end.
 #[test]
 fn results_of_a_job_of_slurm_are_safe_after_its_end() {

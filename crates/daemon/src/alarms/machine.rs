@@ -260,7 +260,7 @@ fn begin(rule: &Rule, at_ns: u64, value: Option<f64>, job: Option<&JobView>) -> 
         job: job.map(|job| job.key.id.as_str().into()),
         user: job.and_then(|job| of(job.about.user.as_str())),
         app: job.and_then(|job| of(job.about.app.as_str())),
-        program: job.and_then(|job| of(job.about.name.as_str())),
+        program: job.and_then(|job| of(job.about.program())),
         severity: rule.severity.as_str().into(),
         since_unix_s: at_ns as f64 / 1e9,
         end_unix_s: None,

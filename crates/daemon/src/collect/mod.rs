@@ -362,7 +362,8 @@ impl Collector {
         let or = |known: Name, claimed: &[u8]| if known.is_empty() { Name::cut(claimed) } else { known };
         let argv: Vec<&[u8]> = header.arguments().collect();
         let base = |path: &[u8]| Name::cut(path.rsplit(|&byte| byte == b'/').next().unwrap_or(path));
-        let name = base(argv.first().copied().unwrap_or(text(PageText::Exe)));
+        let program = argv.first().copied().unwrap_or(text(PageText::Exe));
+        let name = About::name_of_job(text(PageText::JobName)).unwrap_or_else(|| base(program));
         let app = match text(PageText::App) {
             [] => Name::cut(app_id(argv.iter().copied(), &[]).as_bytes()),
             own => Name::cut(own),
@@ -446,6 +447,9 @@ impl Collector {
         }
         if is_gone && let Some(pid) = page.pid {
             self.newest.remove(&pid);
+        }
+        if is_replaced {
+            leaf.replaced(&page.id);
         }
         if is_gone || is_replaced {
             leaf.gone(now_ns, &page.id, loss);

@@ -586,6 +586,7 @@ fn entry(key: &JobKey, about: &About, node: &str, state: &str) -> WatchedJob {
         user: about.user.as_str().into(),
         app: about.app.as_str().into(),
         name: about.name.as_str().into(),
+        program: about.program().into(),
         size: about.size,
         nodes: vec![node.into()],
         state: state.to_owned(),

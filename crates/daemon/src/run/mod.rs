@@ -252,7 +252,7 @@ impl Shared {
                 id: job.key.id.as_str().to_owned(),
                 uid: job.key.uid,
                 user: job.about.user.as_str().to_owned(),
-                program: job.about.name.as_str().to_owned(),
+                program: job.about.program().to_owned(),
                 partition: job.about.partition.as_str().to_owned(),
                 n_processes: job.about.size,
                 period_s: expected.and_then(|expected| expected.period_s),

@@ -175,8 +175,8 @@ impl Answers {
                 Some((seconds.ok_or_else(|| bad("since", "a number of seconds since 1970"))? * 1e9) as u64)
             }
         };
-        let wanted = Wanted { build, last, since_ns, ..Wanted::all(key.uid, about.app) };
-        Ok(Application { wanted, name: about.name.as_str().into(), user: about.user.as_str().into() })
+        let wanted = Wanted { build, last, since_ns, ..Wanted::all(key.uid, about.app.clone()) };
+        Ok(Application { wanted, name: about.program().into(), user: about.user.as_str().into() })
     }
 
     /// Jobs that have ended, as the metric proxy lists profiles.

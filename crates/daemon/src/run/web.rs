@@ -380,7 +380,7 @@ impl Answers {
                     job.key.uid,
                     Application {
                         app: job.about.app.as_str().into(),
-                        name: job.about.name.as_str().into(),
+                        name: job.about.program().into(),
                         user: job.about.user.as_str().into(),
                         n_runs: 1,
                         sizes: (size, size),

@@ -430,7 +430,7 @@ fn put_job(
         "INSERT INTO applications VALUES (?1, ?2, ?3, ?4, ?4)
          ON CONFLICT (app) DO UPDATE SET last_ns = max(last_ns, excluded.last_ns)",
     )?
-    .execute(params![about.app.as_str(), about.name.as_str(), about.command, now_ns as i64])?;
+    .execute(params![about.app.as_str(), about.program(), about.command, now_ns as i64])?;
     Ok(())
 }
 

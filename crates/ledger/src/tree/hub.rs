@@ -623,13 +623,17 @@ impl Hub {
                 *known = row;
             }
         }
-        // Who speaks for the job: the lowest rank, else the node that saw it first.
-        let standing = |row: &HubRow| (row.opened.rank.wrapping_sub(1), row.opened.key.start_ns);
+        // Who speaks for the job: the lowest rank, else the node that first saw a program which does not only start others.
+        let starts_others = |row: &HubRow| row.opened.about.starts_others();
+        let standing =
+            |row: &HubRow| (row.opened.rank.wrapping_sub(1), starts_others(row), row.opened.key.start_ns);
         let speaker = rows
             .iter()
             .min_by(|a, b| standing(a).cmp(&standing(b)).then_with(|| a.opened.node.cmp(&b.opened.node)))?;
         let n_ranks = rows.iter().map(|row| row.opened.n_ranks).max().filter(|&n| n > 0);
-        let n_seen: u32 = rows.iter().map(|row| row.opened.about.size).fold(0, u32::saturating_add);
+        let works = |row: &&&HubRow| starts_others(speaker) || !starts_others(row);
+        let n_working: u32 =
+            rows.iter().filter(works).map(|row| row.opened.about.size).fold(0, u32::saturating_add);
         let is_cgroup = rows.iter().all(|row| row.opened.about.trust == Trust::Cgroup);
         let silent = last.values().filter(|row| !row.is_final && !row.is_live(now_ns));
         let live = rows.iter().filter(|row| row.is_live(now_ns));
@@ -637,7 +641,7 @@ impl Hub {
             group: group.clone(),
             start_ns: rows.iter().map(|row| row.opened.key.start_ns).min().unwrap_or(0),
             about: About {
-                size: n_ranks.unwrap_or(n_seen),
+                size: n_ranks.unwrap_or(n_working),
                 trust: if is_cgroup { Trust::Cgroup } else { Trust::Claimed },
                 ..speaker.opened.about.clone()
             },

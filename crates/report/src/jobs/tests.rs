@@ -7,6 +7,7 @@ fn document() -> JobDocument {
         user: "ada".into(),
         app: "0123456789abcdef".into(),
         name: "lmp".into(),
+        program: "lmp".into(),
         size: 4,
         nodes: vec!["n1".into()],
         state: "running".to_owned(),
@@ -88,9 +89,9 @@ fn a_job_is_told_with_its_exact_bytes_and_nothing_that_steers_a_terminal() {
       write      posix    /scratch        10   5 GB   2 s
 
     Time of all threads
-      computing  36 s (90 %)
-      I/O        3 s (8 %)
-      MPI        1 s (2 %)
+      not in I/O or MPI  36 s (90 %)
+      I/O                3 s (8 %)
+      MPI                1 s (2 %)
 
       MPI function  calls  bytes  time
       MPI_Bcast         3   96 B   1 s

@@ -113,7 +113,7 @@ fn head(of: &JobPage<'_>, frame: &Frame<'_>) -> String {
     let mut html = format!(
         "<p class=\"path\"><a href=\"/jobs\">Jobs</a> / {}</p>\n<h1>{} {badge}</h1>\n<dl class=\"job\">",
         entry.job.shortened(64).for_html(),
-        match called(&entry.app, &entry.name) {
+        match if entry.has_own_name() { &entry.name } else { called(&entry.app, &entry.name) } {
             name if name.is_empty() => entry.job.shortened(64).for_html(),
             name => name.shortened(80).for_html(),
         },
@@ -264,7 +264,7 @@ fn shares(job: &JobDocument) -> String {
         return "<p class=\"note\">Nothing is known of its threads: it was not run under <code>iotide record</code>.</p>\n".to_owned();
     }
     let parts = [
-        ("computing", "metadata", time.compute_s),
+        ("not in I/O or MPI", "metadata", time.compute_s),
         ("I/O", "write", time.io_s),
         ("communication (MPI)", "read", time.mpi_s),
     ];
@@ -291,6 +291,9 @@ fn facts(job: &JobDocument) -> String {
             let _ = writeln!(html, "<dt>{name}</dt><dd>{value}</dd>");
         }
     };
+    if entry.has_own_name() {
+        fact("Program", entry.program().shortened(80).for_html());
+    }
     fact("Application", app_link(&entry.app, &entry.app));
     fact("Command", format!("<code>{}</code>", job.command.shortened(400).for_html()));
     fact("Directory", job.run_dir.shortened(200).for_html());

@@ -109,6 +109,14 @@ pub(super) fn live_rate(job: &Untrusted, what: &str, bps: Option<f64>) -> String
     )
 }
 
+/// A link to a job, and its name if it has one.
+fn named_link(job: &JobEntry) -> String {
+    match job.has_own_name() {
+        true => format!("{} {}", job_link(&job.job), job.name.shortened(40).for_html()),
+        false => job_link(&job.job),
+    }
+}
+
 fn running_row(job: &JobEntry, rates: Option<&JobRates>, now_unix_s: f64) -> String {
     let nodes = match job.nodes.as_slice() {
         [one] => one.shortened(24).for_html(),
@@ -117,8 +125,8 @@ fn running_row(job: &JobEntry, rates: Option<&JobRates>, now_unix_s: f64) -> Str
     let picture = rates.map_or(String::new(), |rates| sparkline(&rates.read_bps, &rates.write_bps));
     format!(
         "<td>{}</td><td class=\"word\">{}</td><td class=\"word\">{}</td>{}{}<td class=\"spark\">{picture}</td>{}{}{}{}",
-        job_link(&job.job),
-        called_link(&job.app, &job.name),
+        named_link(job),
+        called_link(&job.app, job.program()),
         job.user.shortened(24).for_html(),
         cell(job.size.into(), &text::count(job.size.into())),
         cell(job.nodes.len() as f64, &nodes),
@@ -142,8 +150,8 @@ pub(super) fn ended_row(job: &JobEntry) -> String {
     };
     format!(
         "<td>{}</td><td class=\"word\">{}</td><td class=\"word\">{}</td>{}<td class=\"word\">{state}</td>{}{}{}{}",
-        job_link(&job.job),
-        called_link(&job.app, &job.name),
+        named_link(job),
+        called_link(&job.app, job.program()),
         job.user.shortened(24).for_html(),
         cell(job.size.into(), &text::count(job.size.into())),
         cell(job.start_unix_s, &time(job.start_unix_s)),

@@ -15,6 +15,7 @@ fn entry(state: &str) -> JobEntry {
         user: name.clone(),
         app: name.clone(),
         name: name.clone(),
+        program: name.clone(),
         size: 4,
         nodes: vec![name.clone()],
         state: state.to_owned(),

@@ -104,11 +104,13 @@ pub enum PageText {
     Step = 13,
     /// What the scheduler calls the job beside its id: `4711_3`, the third of an array.
     Alias = 14,
+    /// What the user calls the job at the scheduler.
+    JobName = 15,
 }
 
 impl PageText {
     /// All texts, in the order of their tags.
-    pub const ALL: [PageText; 14] = [
+    pub const ALL: [PageText; 15] = [
         Self::Host,
         Self::Job,
         Self::JobSource,
@@ -123,6 +125,7 @@ impl PageText {
         Self::Run,
         Self::Step,
         Self::Alias,
+        Self::JobName,
     ];
 
     /// The most bytes of it; more is cut.

@@ -398,7 +398,7 @@ fn a_browser_tours_every_page_of_a_tree_with_jobs_in_it() {
     hostile.env("IOTIDE_APP", HOSTILE).env("IOTIDE_PARAMS", "<b>=3");
     assert!(
         hostile
-            .args(["sh", "-c", "echo $1 > out; cat out > /dev/null", HOSTILE, &long])
+            .args(["awk", "BEGIN { print \"x\" > \"out\" }", HOSTILE, &long])
             .status()
             .unwrap()
             .success()

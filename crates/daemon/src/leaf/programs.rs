@@ -1,0 +1,196 @@
+//! The programs of a job: which of them it is called after, and how many of its processes work.
+//!
+//! A batch job is a shell that starts a launcher that starts what the job is for. Shells and launchers count like everything else, but
+//! they are neither the job's program nor part of its size, unless there is nothing else.
+
+use iotide_ledger::About;
+
+use super::words::Process;
+
+/// Programs of one job that are told apart; the processes of others count with the last of these.
+const MOST_PROGRAMS: usize = 32;
+
+/// What can say of a job what it is, from the one that knows least on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// Its cgroup, which was there before any process.
+    Group,
+    /// A program that starts others.
+    Starter,
+    /// Any other program.
+    Program,
+    /// A rank of a parallel program.
+    Rank,
+}
+
+/// The programs of one job.
+#[derive(Debug, Default)]
+pub(super) struct Programs(Vec<Program>);
+
+#[derive(Debug)]
+struct Program {
+    kind: Kind,
+    /// Of the process with the lowest rank, else of the first.
+    about: About,
+    standing: (u32, u64),
+    bytes: u64,
+    /// Processes that were seen, and those of them that have read or written.
+    n_seen: u32,
+    n_moved: u32,
+}
+
+impl Programs {
+    /// The program of a job that ran before: so many processes, which have read and written so much.
+    pub(super) fn restored(about: About, n_processes: u32, bytes: u64) -> Self {
+        if n_processes == 0 && bytes == 0 {
+            return Self::default();
+        }
+        let kind = if about.starts_others() { Kind::Starter } else { Kind::Program };
+        let n_moved = if bytes > 0 { about.size } else { 0 };
+        let n_seen = n_processes.max(n_moved);
+        Self(vec![Program { kind, about, standing: (0, 0), bytes, n_seen, n_moved }])
+    }
+
+    /// Takes a process in. Returns the place of its program.
+    pub(super) fn meet(&mut self, process: &Process, is_group: bool) -> usize {
+        let about = &process.about;
+        let kind = match process.rank {
+            _ if is_group => Kind::Group,
+            Some(_) => Kind::Rank,
+            None if about.starts_others() => Kind::Starter,
+            None => Kind::Program,
+        };
+        // The order in which processes are met does not matter: the smallest speaks.
+        let standing = (process.rank.unwrap_or(u32::MAX), process.start_ns);
+        let is_it =
+            |known: &Program| known.about.program() == about.program() && known.about.app == about.app;
+        let place = match self.0.iter().position(is_it) {
+            Some(place) => place,
+            None if self.0.len() >= MOST_PROGRAMS => MOST_PROGRAMS - 1,
+            None => {
+                let about = about.clone();
+                self.0.push(Program { kind, about, standing, bytes: 0, n_seen: 0, n_moved: 0 });
+                self.0.len() - 1
+            }
+        };
+        let program = &mut self.0[place];
+        program.n_seen += u32::from(!is_group);
+        program.kind = program.kind.max(kind);
+        if standing < program.standing {
+            (program.standing, program.about) = (standing, process.about.clone());
+        }
+        place
+    }
+
+    /// A process of a program has read and written this much more.
+    pub(super) fn moved(&mut self, place: usize, bytes: u64, is_first: bool) {
+        if let Some(program) = self.0.get_mut(place) {
+            program.bytes = program.bytes.saturating_add(bytes);
+            program.n_moved += u32::from(is_first);
+        }
+    }
+
+    /// A process went on as another program, which has a page of its own: it is one process.
+    pub(super) fn replaced(&mut self, place: usize, has_moved: bool) {
+        if let Some(program) = self.0.get_mut(place) {
+            program.n_seen = program.n_seen.saturating_sub(1);
+            program.n_moved = program.n_moved.saturating_sub(u32::from(has_moved));
+        }
+    }
+
+    /// Returns what is to be said of the job: by its ranks, else by the program that has read and written most, else by the one with most
+    /// processes.
+    pub(super) fn speaker(&self) -> Option<&About> {
+        let weight = |program: &Program| {
+            (program.kind, program.bytes, program.n_seen, std::cmp::Reverse(program.standing))
+        };
+        self.0.iter().max_by_key(|program| weight(program)).map(|program| &program.about)
+    }
+
+    /// Returns how many processes work: those that have read or written, or all where none has. Starters count if there is nothing else.
+    pub(super) fn n_working(&self) -> Option<u32> {
+        let least = if self.0.iter().any(|p| p.kind > Kind::Starter && p.n_seen > 0) {
+            Kind::Program
+        } else {
+            Kind::Starter
+        };
+        let of = |count: fn(&Program) -> u32| -> u32 {
+            self.0.iter().filter(|p| p.kind >= least).map(count).fold(0, u32::saturating_add)
+        };
+        [of(|p| p.n_moved), of(|p| p.n_seen)].into_iter().find(|n| *n > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::leaf::Claim;
+    use iotide_ledger::{JobId, Name};
+
+    fn process(command: &str, rank: Option<u32>, start_ns: u64) -> Process {
+        let about = About { command: command.to_owned(), name: Name::cut(b"flow"), ..About::default() };
+        let about = About { app: Name::cut(about.program().as_bytes()), size: 1, ..about };
+        let claim = Claim::Job(JobId::new("7").unwrap());
+        Process { uid: 1, cluster: Name::default(), claim, start_ns, rank, n_ranks: None, about }
+    }
+
+    fn speaks(programs: &Programs) -> (String, Option<u32>) {
+        (programs.speaker().unwrap().program().to_owned(), programs.n_working())
+    }
+
+    #[test]
+    fn a_shell_speaks_until_a_program_comes_and_the_busiest_program_speaks_at_last() {
+        let mut programs = Programs::default();
+        let shell = programs.meet(&process("/bin/sh job.sh", None, 1), false);
+        programs.moved(shell, 1 << 30, true);
+        assert_eq!(speaks(&programs), ("sh".to_owned(), Some(1)));
+        let copy = programs.meet(&process("cp a b", None, 2), false);
+        programs.moved(copy, 10, true);
+        assert_eq!(speaks(&programs), ("cp".to_owned(), Some(1)));
+        for start_ns in 3..6 {
+            let sim = programs.meet(&process("/opt/sim -n", None, start_ns), false);
+            programs.moved(sim, 10, true);
+        }
+        assert_eq!(speaks(&programs), ("sim".to_owned(), Some(4)));
+    }
+
+    #[test]
+    fn a_launcher_of_the_same_name_that_moves_nothing_is_not_counted() {
+        let mut programs = Programs::default();
+        for start_ns in 0..3 {
+            let place = programs.meet(&process("ioskel --processes 2", None, start_ns), false);
+            assert_eq!(programs.n_working(), Some(if start_ns == 2 { 1 } else { start_ns as u32 + 1 }));
+            if start_ns > 0 {
+                programs.moved(place, 10, true);
+            }
+        }
+        assert_eq!(programs.n_working(), Some(2));
+    }
+
+    #[test]
+    fn a_process_that_is_replaced_is_one_process() {
+        let mut programs = Programs::default();
+        let first = programs.meet(&process("python3 wrapper.py", None, 1), false);
+        programs.moved(first, 10, true);
+        let second = programs.meet(&process("sim", None, 2), false);
+        programs.moved(second, 100, true);
+        programs.replaced(first, true);
+        assert_eq!(speaks(&programs), ("sim".to_owned(), Some(1)));
+    }
+
+    #[test]
+    fn the_order_in_which_processes_are_met_does_not_matter() {
+        let all = [("sh x", None, 10), ("sim", Some(1), 5), ("sim", Some(0), 5), ("cp", None, 1 << 20)];
+        let said = |order: [usize; 4]| {
+            let mut programs = Programs::default();
+            for (command, rank, bytes) in order.map(|at| all[at]) {
+                let place = programs.meet(&process(command, rank, 7), false);
+                programs.moved(place, bytes, true);
+            }
+            (programs.speaker().cloned(), programs.n_working())
+        };
+        assert_eq!(said([0, 1, 2, 3]), said([3, 2, 1, 0]));
+        assert_eq!(said([0, 1, 2, 3]), said([2, 0, 3, 1]));
+        assert_eq!(said([0, 1, 2, 3]).0.unwrap().program(), "sim");
+    }
+}
