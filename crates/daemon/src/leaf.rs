@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
+use iotide_gate::{Account, Place};
 use iotide_ledger::tree::{Group, GroupNews, KeptRow, Opened};
 use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Limits, Losses, Name, Refusal, Trust};
 
@@ -29,6 +30,8 @@ const REOPEN_RUN_NS: u64 = 60 * 1_000_000_000;
 const KEEP_NS: u64 = 10_000_000_000;
 /// How often what was read and written is noted, for rates.
 const NOTE_NS: u64 = 1_000_000_000;
+/// The time in which a user may begin only so many jobs.
+const MINUTE_NS: u64 = 60_000_000_000;
 /// The epoch of rows that go up. There is one only: what a job has counted is in the store and goes on across boots of the machine, and so does its
 /// row. With another epoch for each boot, what was counted before would be in two rows.
 const OWN_EPOCH: u64 = 0;
@@ -41,10 +44,16 @@ pub struct Leaf {
     node: Name,
     limits: Limits,
     losses: Losses,
+    /// Pages that wait for room, by what they wait for.
+    waiting: Losses,
+    /// Room for pages and jobs, with a share for each user.
+    page_places: Account,
+    job_places: Account,
+    /// By user: the minute, and jobs that have begun in it.
+    begun: HashMap<u32, (u64, usize)>,
     /// Whether a daemon above is to have the jobs that end here.
     sends_up: bool,
     pages: BTreeMap<PageId, Page>,
-    pages_of_user: HashMap<u32, usize>,
     jobs: BTreeMap<JobKey, Running>,
     /// What jobs that have ended had counted on this machine since the daemon was started.
     ended: Counters,
@@ -57,6 +66,8 @@ pub struct Leaf {
 #[derive(Debug)]
 struct Page {
     key: JobKey,
+    /// One that was known before the daemon was started may have none.
+    _place: Option<Place>,
     /// Which of the job's programs made it.
     program: usize,
     counters: Arc<Counters>,
@@ -74,6 +85,8 @@ struct Page {
 #[derive(Debug)]
 struct Running {
     about: About,
+    /// One that ran before the daemon was started may have none.
+    _place: Option<Place>,
     programs: Programs,
     n_ranks: Option<u32>,
     is_stored: bool,
@@ -123,9 +136,12 @@ impl Leaf {
             node,
             limits,
             losses: Losses::default(),
+            waiting: Losses::default(),
+            page_places: Account::with_share(limits.pages, limits.pages_of_user),
+            job_places: Account::with_share(limits.jobs, limits.jobs_of_user),
+            begun: HashMap::new(),
             sends_up: false,
             pages: BTreeMap::new(),
-            pages_of_user: HashMap::new(),
             jobs: BTreeMap::new(),
             ended: Counters::default(),
             ended_elsewhere: Counters::default(),
@@ -144,6 +160,7 @@ impl Leaf {
         let Some((key, about)) = earlier.job else { return };
         let mut job = Running::new(about, now_ns);
         job.is_stored = true;
+        job._place = self.job_places.take(key.uid);
         job.done_moved = earlier.done.io().moved();
         job.programs = Programs::restored(
             job.about.clone(),
@@ -155,7 +172,8 @@ impl Leaf {
         (job.done, job.n_seen) = (earlier.done, earlier.n_processes);
         self.jobs.insert(key.clone(), job);
         for (page, counters) in earlier.pages {
-            self.add_page(page, &key, 0, Arc::new(counters), true);
+            let place = self.page_places.take(key.uid);
+            self.add_page(page, &key, (0, place), Arc::new(counters), true);
         }
     }
 
@@ -174,7 +192,12 @@ impl Leaf {
         self.losses.add(what, n);
     }
 
-    /// Takes a process in. `earlier` asks the store for the last job of a cluster, user and id.
+    /// These pages wait for room, by what they wait for: they are not counted yet.
+    pub fn waiting(&mut self, pages: Losses) {
+        self.waiting = pages;
+    }
+
+    /// Takes a process in. What a limit refuses may be tried again. `earlier` asks the store for the last job of a cluster, user and id.
     pub fn adopt(
         &mut self,
         now_ns: u64,
@@ -185,19 +208,19 @@ impl Leaf {
         if self.knows(&page) {
             return Ok(());
         }
-        let limits = &self.limits;
-        let refusal = if self.pages.len() >= limits.pages {
-            Some(Refusal::Pages)
-        } else if self.pages_of_user.get(&process.uid).copied().unwrap_or(0) >= limits.pages_of_user {
-            Some(Refusal::PagesOfUser)
-        } else {
-            None
-        };
-        if let Some(refusal) = refusal {
-            self.losses.add(refusal, 1);
-            return Err(refusal);
+        let uid = process.uid;
+        let place = self.page_places.take(uid).ok_or_else(|| {
+            if self.page_places.is_short_of_others(uid) { Refusal::Pages } else { Refusal::PagesOfUser }
+        })?;
+        let n_jobs = self.jobs.len();
+        if !page.is_group() && self.has_begun_enough(now_ns, uid) && !self.knows_job_of(&process) {
+            return Err(Refusal::JobsOfUser);
         }
         let key = self.job_of(now_ns, &process, earlier)?;
+        if self.jobs.len() > n_jobs {
+            let (_, n) = self.begun.entry(uid).or_default();
+            *n = n.saturating_add(1);
+        }
         let mut program = 0;
         if let Some(job) = self.jobs.get_mut(&key) {
             job.n_ranks = process.n_ranks.or(job.n_ranks);
@@ -206,7 +229,7 @@ impl Leaf {
             program = job.programs.meet(&process, page.is_group());
             job.speak();
         }
-        self.add_page(page, &key, program, Arc::default(), false);
+        self.add_page(page, &key, (program, Some(place)), Arc::default(), false);
         Ok(())
     }
 
@@ -214,7 +237,7 @@ impl Leaf {
         &mut self,
         page: PageId,
         key: &JobKey,
-        program: usize,
+        (program, place): (usize, Option<Place>),
         counters: Arc<Counters>,
         is_stored: bool,
     ) {
@@ -224,10 +247,10 @@ impl Leaf {
         if !is_stored && !page.is_group() {
             job.n_seen += 1;
         }
-        *self.pages_of_user.entry(key.uid).or_default() += 1;
         let moved = counters.io().moved();
         let page_of = Page {
             key: key.clone(),
+            _place: place,
             program,
             counters,
             moved,
@@ -262,7 +285,7 @@ impl Leaf {
             n_ranks: news.n_ranks,
             about: news.about,
         };
-        let key = self.job_of(now_ns, &process, earlier)?;
+        let key = self.job_of(now_ns, &process, earlier).inspect_err(|what| self.losses.add(*what, 1))?;
         let Some(job) = self.jobs.get_mut(&key) else { return Err(Refusal::Jobs) };
         if !job.is_here && job.about != process.about {
             (job.about, job.is_stored) = (process.about, false);
@@ -352,6 +375,19 @@ impl Leaf {
         self.jobs.range(key(0)..=key(u64::MAX))
     }
 
+    /// Whether a user has begun as many jobs within the last minute as may be.
+    fn has_begun_enough(&mut self, now_ns: u64, uid: u32) -> bool {
+        let minute = now_ns / MINUTE_NS;
+        self.begun.retain(|_, (known, _)| *known == minute);
+        let (_, n) = self.begun.entry(uid).or_insert((minute, 0));
+        uid != 0 && *n >= self.limits.begun_a_minute
+    }
+
+    /// Whether a process belongs to a job that runs.
+    fn knows_job_of(&self, process: &Process) -> bool {
+        self.runs_of(&process.cluster, process.uid, &id_of(process)).next().is_some()
+    }
+
     /// The job of a process: one that runs, one that goes on, or a new one.
     fn job_of(
         &mut self,
@@ -360,13 +396,11 @@ impl Leaf {
         earlier: impl FnOnce(&Name, u32, &JobId) -> Earlier,
     ) -> Result<JobKey, Refusal> {
         let Process { uid, cluster, claim, .. } = process;
-        let (id, reopen_ns) = match claim {
-            Claim::Cgroup(id) | Claim::Job(id) => (id.clone(), REOPEN_NS),
-            Claim::Run(id) => (id.clone(), REOPEN_RUN_NS),
-            Claim::Siblings { parent_pid } => {
-                let name: String = process.about.name.as_str().chars().take(40).collect();
-                (JobId::made_of(&format!("{name}.{parent_pid}")), 0)
-            }
+        let id = id_of(process);
+        let reopen_ns = match claim {
+            Claim::Cgroup(_) | Claim::Job(_) => REOPEN_NS,
+            Claim::Run(_) => REOPEN_RUN_NS,
+            Claim::Siblings { .. } => 0,
         };
         let running = self.runs_of(cluster, *uid, &id).next_back().map(|(key, _)| key.clone());
         // What the system names is one job on this node, whether or not the cluster was known when it was first seen.
@@ -398,11 +432,11 @@ impl Leaf {
                 (key, process.about.clone(), Counters::default(), 0)
             }
         };
-        if self.jobs.len() >= self.limits.jobs {
-            self.losses.add(Refusal::Jobs, 1);
-            return Err(Refusal::Jobs);
-        }
+        let place = self.job_places.take(*uid).ok_or_else(|| {
+            if self.job_places.is_short_of_others(*uid) { Refusal::Jobs } else { Refusal::JobsOfUser }
+        })?;
         let mut job = Running::new(about, now_ns);
+        job._place = Some(place);
         (job.before, job.done_moved) = (done.clone(), done.io().moved());
         if goes_on {
             job.before_elsewhere = earlier.elsewhere;
@@ -530,12 +564,6 @@ impl Leaf {
                     if self.pages.remove(page).is_none() {
                         continue;
                     }
-                    if let Some(n) = self.pages_of_user.get_mut(&key.uid) {
-                        *n -= 1;
-                        if *n == 0 {
-                            self.pages_of_user.remove(&key.uid);
-                        }
-                    }
                     if let Some(job) = self.jobs.get_mut(key) {
                         job.done.add_all(counters);
                         job.done_moved = job.done.io().moved();
@@ -644,14 +672,27 @@ impl Leaf {
                 write_bps,
             }
         });
+        let mut losses = self.losses.clone();
+        losses.add_all(&self.waiting);
         View {
             at_ns: now_ns,
             node: self.node.clone(),
             jobs: jobs.collect(),
             total,
             elsewhere,
-            losses: self.losses.clone(),
+            losses,
             n_pages: self.pages.keys().filter(|page| !page.is_group()).count(),
+        }
+    }
+}
+
+/// The id of the job that a process belongs to.
+fn id_of(process: &Process) -> JobId {
+    match &process.claim {
+        Claim::Cgroup(id) | Claim::Job(id) | Claim::Run(id) => id.clone(),
+        Claim::Siblings { parent_pid } => {
+            let name: String = process.about.name.as_str().chars().take(40).collect();
+            JobId::made_of(&format!("{name}.{parent_pid}"))
         }
     }
 }
@@ -679,6 +720,7 @@ impl Running {
     fn new(about: About, now_ns: u64) -> Self {
         Self {
             about,
+            _place: None,
             programs: Programs::default(),
             n_ranks: None,
             is_stored: false,

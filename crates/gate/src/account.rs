@@ -36,6 +36,11 @@ impl Account {
         Self::new(n_places, (n_places / 4).max(1), n_places / 16)
     }
 
+    /// So many places in all, of which a user gets this many and only root the last sixteenth.
+    pub fn with_share(n_places: usize, per_user: usize) -> Self {
+        Self::new(n_places, per_user, n_places / 16)
+    }
+
     /// So many places, for whoever comes: there is one user.
     pub fn for_one(n_places: usize) -> Self {
         Self::new(n_places, n_places, 0)
@@ -58,6 +63,14 @@ impl Account {
         books.total += 1;
         *books.by_user.entry(user).or_default() += 1;
         Some(Place { shared: Arc::clone(&self.shared), user })
+    }
+}
+
+impl Account {
+    /// Whether a user could have a place if others held fewer.
+    pub fn is_short_of_others(&self, user: u32) -> bool {
+        let books = self.shared.held.lock().unwrap_or_else(PoisonError::into_inner);
+        user == 0 || books.by_user.get(&user).copied().unwrap_or(0) < self.shared.per_user
     }
 }
 

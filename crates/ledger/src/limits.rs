@@ -7,6 +7,10 @@ use std::collections::BTreeMap;
 pub struct Limits {
     /// Jobs at once.
     pub jobs: usize,
+    /// Of these, jobs of one user.
+    pub jobs_of_user: usize,
+    /// Jobs of one user that begin on this machine within a minute; later ones wait.
+    pub begun_a_minute: usize,
     /// Counter pages at once.
     pub pages: usize,
     /// Of these, pages of one user.
@@ -19,7 +23,27 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { jobs: 1024, pages: 8192, pages_of_user: 1024, metrics: 1024, own_metrics: 64 }
+        Self {
+            jobs: 2048,
+            jobs_of_user: 512,
+            begun_a_minute: 600,
+            pages: 8192,
+            pages_of_user: 1024,
+            metrics: 1024,
+            own_metrics: 64,
+        }
+    }
+}
+
+impl Limits {
+    /// Returns the same with so many jobs, of which a user may have a quarter.
+    pub fn with_jobs(self, jobs: usize) -> Self {
+        Self { jobs, jobs_of_user: jobs / 4, ..self }
+    }
+
+    /// Returns the same where there is one user, who may have everything.
+    pub fn of_one_user(self) -> Self {
+        Self { jobs_of_user: self.jobs, pages_of_user: self.pages, begun_a_minute: usize::MAX, ..self }
     }
 }
 
@@ -29,6 +53,8 @@ impl Default for Limits {
 pub enum Refusal {
     /// Too many jobs at once.
     Jobs,
+    /// Too many jobs of one user, at once or within a minute.
+    JobsOfUser,
     /// Too many counter pages at once.
     Pages,
     /// Too many counter pages of one user.
@@ -45,8 +71,9 @@ pub enum Refusal {
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Jobs,
+        Self::JobsOfUser,
         Self::Pages,
         Self::PagesOfUser,
         Self::Metrics,
@@ -59,6 +86,7 @@ impl Refusal {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Jobs => "too_many_jobs",
+            Self::JobsOfUser => "too_many_jobs_of_user",
             Self::Pages => "too_many_pages",
             Self::PagesOfUser => "too_many_pages_of_user",
             Self::Metrics => "too_many_metrics",
@@ -68,10 +96,16 @@ impl Refusal {
         }
     }
 
+    /// Returns whether it passes: what is refused for a limit is taken in when there is room.
+    pub fn is_limit(self) -> bool {
+        matches!(self, Self::Jobs | Self::JobsOfUser | Self::Pages | Self::PagesOfUser)
+    }
+
     /// In words that follow a number.
     pub fn what(self) -> &'static str {
         match self {
             Self::Jobs => "processes not counted because there were too many jobs",
+            Self::JobsOfUser => "processes not counted because their user had too many jobs",
             Self::Pages => "processes not counted because there were too many",
             Self::PagesOfUser => "processes not counted because their user had too many",
             Self::Metrics => "values not counted because their job had too many metrics",
@@ -92,6 +126,11 @@ impl Losses {
         if n > 0 {
             *self.0.entry(what).or_default() += n;
         }
+    }
+
+    /// Counts what others have refused.
+    pub fn add_all(&mut self, others: &Self) {
+        others.iter().for_each(|(what, n)| self.add(what, n));
     }
 
     /// How often.

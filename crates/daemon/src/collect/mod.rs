@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use iotide_ledger::{
-    About, Cell, Counters, JobId, Metric, Name, Parameters, Refusal, Trust, app_id, hex, is_rank,
+    About, Cell, Counters, JobId, Losses, Metric, Name, Parameters, Refusal, Trust, app_id, hex, is_rank,
 };
 use iotide_private::OpenDir;
 use iotide_wire::page::{
@@ -37,8 +37,12 @@ mod servers;
 const TRIES: u32 = 100;
 /// More files than this that are no pages are not remembered, and looked at again.
 const MOST_STRANGERS: usize = 8192;
-/// Lanes that are read in one round, of all pages: beyond it, each page is read in every second round only, or in every third.
+/// Lanes that are read in one round, shared by the users that have pages.
 const LANES_A_ROUND: usize = 4096;
+/// Of these, what a user may have however many users there are.
+const LANES_OF_USER: usize = 128;
+/// How often pages are tried again for which there was no room, in rounds.
+const WAITING_ROUNDS: u64 = 10;
 /// Rounds in which a page was not changed before it is read less often.
 const IDLE_ROUNDS: u32 = 20;
 /// Readings without a change after which a process that cannot be seen is taken for gone: an hour.
@@ -60,8 +64,10 @@ pub(crate) struct Collector {
     newest: HashMap<u32, u64>,
     /// Pages that are counted, and could not be removed when the daemon was started.
     counted: HashSet<PageId>,
-    /// Files that are no pages, or not yet: inode and tries.
-    strangers: HashMap<OsString, (u64, u32)>,
+    /// Files that are no pages, or not yet.
+    strangers: HashMap<OsString, Stranger>,
+    /// Who has processes in which name space of processes, as of a round.
+    owners: Option<(u64, HashSet<(u64, u32)>)>,
     /// When the directory was last changed, as far as it was read.
     scanned: Option<(i64, i64)>,
     rounds: u64,
@@ -69,9 +75,19 @@ pub(crate) struct Collector {
     counters: Box<PageCounters>,
 }
 
+/// A file that is not taken in.
+#[derive(Debug)]
+struct Stranger {
+    inode: u64,
+    tries: u32,
+    /// A page for which there is no room; it is tried again as long as it is there.
+    waits_for: Option<Refusal>,
+}
+
 #[derive(Debug)]
 struct Watched {
     id: PageId,
+    uid: u32,
     inode: u64,
     file: File,
     /// As it is numbered here.
@@ -108,6 +124,7 @@ impl Collector {
             newest: HashMap::new(),
             counted: HashSet::new(),
             strangers: HashMap::new(),
+            owners: None,
             scanned: None,
             rounds: 0,
             buffer: Vec::new(),
@@ -124,18 +141,28 @@ impl Collector {
     ) {
         self.rounds += 1;
         self.scan(now_ns, leaf, earlier);
-        let n_lanes: usize = self.pages.values().map(|page| page.n_lanes).sum();
-        let stride = 1 + (n_lanes / LANES_A_ROUND) as u64;
+        let strides = self.strides();
         let mut pages = std::mem::take(&mut self.pages);
         for (index, page) in pages.values_mut().filter(|page| !page.is_gone).enumerate() {
             // Before it is read: what it counted until its end is in there then.
             let is_gone = self.is_gone(&page.life, index as u64);
+            let stride = strides.get(&page.uid).copied().unwrap_or(1);
             let stride = if page.n_idle >= IDLE_ROUNDS { stride * IDLE_STRIDE } else { stride };
             if is_gone || (self.rounds + index as u64).is_multiple_of(stride) {
                 self.read(now_ns, page, is_gone, leaf);
             }
         }
         self.pages = pages;
+    }
+
+    /// In which rounds pages are read, by user: in every second only, or in every third, if they have more lanes than their share.
+    fn strides(&self) -> HashMap<u32, u64> {
+        let mut lanes: HashMap<u32, usize> = HashMap::new();
+        for page in self.pages.values().filter(|page| !page.is_gone) {
+            *lanes.entry(page.uid).or_default() += page.n_lanes;
+        }
+        let share = (LANES_A_ROUND / lanes.len().max(1)).max(LANES_OF_USER);
+        lanes.into_iter().map(|(uid, n_lanes)| (uid, 1 + (n_lanes / share) as u64)).collect()
     }
 
     /// After a restart: pages that the store knows and that are no longer there are gone with what was last kept of them.
@@ -202,8 +229,19 @@ impl Collector {
             }
             there.insert(name);
         }
-        self.strangers.retain(|name, _| there.contains(name));
+        let mut waiting = Losses::default();
+        self.strangers.retain(|name, stranger| {
+            let is_there = there.contains(name);
+            match stranger.waits_for {
+                // Nobody has read what it had counted.
+                Some(refusal) if !is_there => leaf.refuse(refusal, 1),
+                Some(refusal) => waiting.add(refusal, 1),
+                None => {}
+            }
+            is_there
+        });
         memory::shrink(&mut self.strangers);
+        leaf.waiting(waiting);
         // A page that is gone while its process runs has been counted as far as it was read.
         let removed: Vec<OsString> =
             self.pages.keys().filter(|name| !there.contains(*name)).cloned().collect();
@@ -233,8 +271,14 @@ impl Collector {
         if self.inodes.contains(&inode) {
             return; // another name of a page that is known
         }
-        if self.strangers.get(name).is_some_and(|(known, tries)| *known == inode && *tries >= TRIES) {
-            return;
+        if let Some(known) = self.strangers.get(name).filter(|known| known.inode == inode) {
+            let rests = match known.waits_for {
+                Some(_) => !self.rounds.is_multiple_of(WAITING_ROUNDS),
+                None => known.tries >= TRIES,
+            };
+            if rests {
+                return;
+            }
         }
         match self.open(now_ns, name, leaf, earlier) {
             Ok(page) => {
@@ -246,12 +290,14 @@ impl Collector {
                 if self.strangers.len() >= MOST_STRANGERS && !self.strangers.contains_key(name) {
                     return;
                 }
-                let (known, tries) = self.strangers.entry(name.clone()).or_insert((inode, 0));
-                if *known != inode {
-                    (*known, *tries) = (inode, 0);
+                let new = || Stranger { inode, tries: 0, waits_for: None };
+                let known = self.strangers.entry(name.clone()).or_insert_with(new);
+                if known.inode != inode {
+                    *known = new();
                 }
-                *tries += 1;
-                if *tries == TRIES && refusal == Refusal::NoPage {
+                known.waits_for = Some(refusal).filter(|refusal| refusal.is_limit());
+                known.tries = known.tries.saturating_add(u32::from(known.waits_for.is_none()));
+                if known.tries == TRIES && refusal == Refusal::NoPage {
                     leaf.refuse(Refusal::NoPage, 1);
                 }
             }
@@ -289,13 +335,16 @@ impl Collector {
             let newest = self.newest.entry(pid).or_default();
             *newest = header.about.start_unix_ns.max(*newest);
         }
-        Ok(Watched { id, inode, file, pid, life, n_lanes, digest: 0, n_idle: 0, is_gone: false })
+        Ok(Watched { id, uid, inode, file, pid, life, n_lanes, digest: 0, n_idle: 0, is_gone: false })
     }
 
     /// Begins to watch a process: one of the page's owner, and the one that made the page.
-    fn watch(&self, header: &PageHeader<'_>, uid: u32) -> (Option<u32>, Watch) {
+    fn watch(&mut self, header: &PageHeader<'_>, uid: u32) -> (Option<u32>, Watch) {
         let about = &header.about;
         let is_ours = about.pid_namespace == 0 || self.namespace.is_none_or(|own| own == about.pid_namespace);
+        if !is_ours && !self.may_run_in(about.pid_namespace, uid) {
+            return (None, Watch::Gone);
+        }
         let pid = match is_ours {
             true => Some(about.pid),
             false => self.proc.in_namespace(about.pid, uid, about.start_ticks),
@@ -313,6 +362,17 @@ impl Collector {
             (true, Some(pidfd)) => (Some(pid), Watch::Pidfd(pidfd)),
             (true, None) => (Some(pid), Watch::Asked { pid, start_ticks: about.start_ticks }),
         }
+    }
+
+    /// Whether a user may have a process in a name space of processes. Where all processes are seen, there must be one.
+    fn may_run_in(&mut self, namespace: u64, uid: u32) -> bool {
+        if self.namespace != Some(Proc::FIRST_NAMESPACE) || !rustix::process::geteuid().is_root() {
+            return true;
+        }
+        if self.owners.as_ref().is_none_or(|(round, _)| *round != self.rounds) {
+            self.owners = Some((self.rounds, self.proc.owners_by_namespace()));
+        }
+        self.owners.as_ref().is_some_and(|(_, owners)| owners.contains(&(namespace, uid)))
     }
 
     fn is_gone(&self, life: &Watch, index: u64) -> bool {
@@ -499,3 +559,6 @@ fn file_of(id: &PageId) -> Option<(OsString, u64)> {
     let (name, inode) = id.as_str().rsplit_once(':')?;
     Some((name.into(), inode.parse().ok()?))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! What the system says of a process.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -62,10 +63,34 @@ impl Proc {
         })
     }
 
+    /// The name space of processes that a machine begins with, in which all processes are seen.
+    pub(crate) const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
+
     /// The number of our own name space of processes.
     pub(crate) fn own_namespace(&self) -> Option<u64> {
-        let link = std::fs::read_link(self.0.join("self/ns/pid")).ok()?;
+        self.namespace_of("self")
+    }
+
+    fn namespace_of(&self, process: &str) -> Option<u64> {
+        let link = std::fs::read_link(self.0.join(process).join("ns/pid")).ok()?;
         link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
+    }
+
+    /// Who has processes in which name space, by any of their user ids.
+    pub(crate) fn owners_by_namespace(&self) -> HashSet<(u64, u32)> {
+        let processes = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let mut owners = HashSet::new();
+        for entry in processes {
+            let name = entry.file_name();
+            let Some((name, pid)) = name.to_str().and_then(|name| Some((name, name.parse().ok()?))) else {
+                continue;
+            };
+            if let Some(namespace) = self.namespace_of(name) {
+                let status = self.read(pid, "status");
+                owners.extend(uids(&String::from_utf8_lossy(&status)).map(|uid| (namespace, uid)));
+            }
+        }
+        owners
     }
 
     fn read(&self, pid: u32, name: &str) -> Vec<u8> {

@@ -401,8 +401,8 @@ impl Climbing {
 fn restored_leaf(config: &Config, node: Name, store: &Store, now: u64) -> Result<Leaf, ServeError> {
     // Where the jobs of many machines meet, there are more.
     let is_above = config.tree.as_ref().is_some_and(|tree| tree.children.is_some());
-    let limits =
-        Limits { jobs: if is_above { MOST_JOBS_ABOVE } else { Limits::default().jobs }, ..Limits::default() };
+    let limits = Limits::default().with_jobs(if is_above { MOST_JOBS_ABOVE } else { Limits::default().jobs });
+    let limits = if rustix::process::geteuid().is_root() { limits } else { limits.of_one_user() };
     let mut leaf = Leaf::new(node, limits);
     for earlier in store.running()? {
         leaf.restore(now, earlier);

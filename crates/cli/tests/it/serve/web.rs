@@ -397,11 +397,7 @@ fn a_browser_tours_every_page_of_a_tree_with_jobs_in_it() {
     let mut hostile = record(one, "hostile");
     hostile.env("IOTIDE_APP", HOSTILE).env("IOTIDE_PARAMS", "<b>=3");
     assert!(
-        hostile
-            .args(["awk", "BEGIN { print \"x\" > \"out\" }", HOSTILE, &long])
-            .status()
-            .unwrap()
-            .success()
+        hostile.args(["awk", "BEGIN { print \"x\" > \"out\" }", HOSTILE, &long]).status().unwrap().success()
     );
     let writers = [writer(one, "live"), writer(&below[1].0, "live")].map(Ending);
     while !unix_get(&dir, "/api/1/jobs/hostile").1.contains("\"ended\"") {
