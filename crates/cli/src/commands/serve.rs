@@ -287,6 +287,7 @@ fn check(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
         text.push_str(&format!("parent  {parents}\nchildren {children}\n{auth}\n"));
     }
     text.push_str(&format!("series  {}\n", keeping::shown(&config.series)));
+    text.push_str(&format!("jobs    {}\n", keeping::jobs_shown(&config.jobs)));
     text.extend(config.storage.iter().map(|path| format!("storage {}\n", path.display())));
     text.extend(act.iter().map(|act| format!("act     {}\n", act.in_words())));
     if let Some(group) = &config.group {
@@ -351,6 +352,7 @@ fn settings(options: &Options) -> anyhow::Result<(Config, Option<ActSettings>)> 
     let config = Config {
         web: options.web.or(&file.web)?,
         series,
+        jobs: options.keeping.jobs(&file.keeping),
         group,
         cgroups: file.keeping.cgroups(),
         remote_write,

@@ -98,6 +98,12 @@ fn help_on_serve_explains_every_flag() {
           --series-age <TIME>
               Remove metrics over time after TIME without a new sample [default: 90d]
 
+          --jobs-age <TIME>
+              Remove jobs after TIME since their end [default: 400d]
+
+          --jobs-all <SIZE>
+              Remove the oldest jobs of the user with most when all exceed SIZE [default: 4GiB]
+
           --group <NAME>
               Let this group own the counter pages (root only) [default: iotide, if there is such a
               group]
@@ -225,6 +231,12 @@ fn help_on_serve_check_explains_every_flag() {
 
           --series-age <TIME>
               Remove metrics over time after TIME without a new sample [default: 90d]
+
+          --jobs-age <TIME>
+              Remove jobs after TIME since their end [default: 400d]
+
+          --jobs-all <SIZE>
+              Remove the oldest jobs of the user with most when all exceed SIZE [default: 4GiB]
 
           --group <NAME>
               Let this group own the counter pages (root only) [default: iotide, if there is such a

@@ -20,6 +20,11 @@ use crate::series::{Last, Sampling};
 use crate::store::rebuild::Rebuild;
 use crate::store::{Store, StoreError};
 
+/// Acts that are stored in one transaction.
+const MOST_ACTS: usize = 512;
+/// How often jobs are looked for that are too old, or too many.
+const SWEEP_NS: u64 = 60_000_000_000;
+
 /// The thread that reads pages and writes the store.
 #[derive(Debug)]
 pub(super) struct Collecting {
@@ -35,6 +40,8 @@ pub(super) struct Collecting {
     /// Pages that are removed, and that the store may forget.
     removed: Vec<PageId>,
     retry_ns: u64,
+    /// When jobs are next looked at that may be too old.
+    sweep_ns: u64,
     /// When the last sample was taken, in seconds since 1970.
     sampled_s: u64,
     /// How often memory is to be given back since jobs have ended, and when that was done last.
@@ -66,6 +73,7 @@ impl Collecting {
             gathering,
             removed: Vec::new(),
             retry_ns: 0,
+            sweep_ns: shared.started_ns + SWEEP_NS,
             sampled_s: 0,
             n_to_give_back: 0,
             given_back_ns: shared.started_ns,
@@ -128,11 +136,15 @@ impl Collecting {
         let mut has_changed = self.gathering.as_ref().is_some_and(|it| it.gathered_ns() == now);
         let has_more = self.removed.len() > 64 || self.shared.series.has_losses();
         if now >= self.retry_ns && (!acts.is_empty() || has_more) {
-            match self.store_acts(now, &acts) {
+            // Some at a time, in their order: a transaction is as large as its acts.
+            let parts: Vec<&[Act]> =
+                if acts.is_empty() { vec![&[]] } else { acts.chunks(MOST_ACTS).collect() };
+            match parts.into_iter().try_for_each(|acts| self.store_acts(now, acts)) {
                 Ok(()) => has_changed = true,
                 Err(error) => self.store_failed(now, &error),
             }
         }
+        self.sweep(now);
         self.go_on_rebuilding(now);
         self.shared.events.tick();
         // Once in each second of the clock: none is without a sample.
@@ -193,6 +205,18 @@ impl Collecting {
         match rebuild.step(now, &mut self.store, runs) {
             Ok(false) => {}
             Ok(true) => self.rebuild = None,
+            Err(error) => self.store_failed(now, &error),
+        }
+    }
+
+    /// Removes jobs that are too old or too many, some at a time.
+    fn sweep(&mut self, now: u64) {
+        if now < self.retry_ns || now < self.sweep_ns {
+            return;
+        }
+        match self.store.sweep(now, &self.shared.config.jobs) {
+            Ok(0) => self.sweep_ns = now + SWEEP_NS,
+            Ok(_) => {}
             Err(error) => self.store_failed(now, &error),
         }
     }

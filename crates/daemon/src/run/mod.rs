@@ -29,7 +29,7 @@ use crate::models::Models;
 use crate::predict::Expectations;
 use crate::series::{Sampling, Series};
 use crate::steering::Steering;
-use crate::store::{SeriesLimits, Store, StoreError};
+use crate::store::{JobLimits, SeriesLimits, Store, StoreError};
 pub use address::{AddressError, HttpAddress};
 use collecting::Collecting;
 use doors::Doors;
@@ -84,6 +84,8 @@ pub struct Config {
     pub tree: Option<TreeConfig>,
     /// How much of metrics over time is kept.
     pub series: SeriesLimits,
+    /// How many jobs are kept.
+    pub jobs: JobLimits,
     /// The group that pages belong to when root serves all; `None` for the usual one, if it is there.
     pub group: Option<String>,
     /// Where the cgroups of jobs are looked for: `/sys/fs/cgroup`; `None` for nowhere.

@@ -12,11 +12,13 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, param
 
 use crate::leaf::{Act, Earlier, PageId};
 
+pub use keep::JobLimits;
 pub use reader::{Query, Reader, StoredJob};
 pub use runs::{Figure, RunQuery};
 pub use series::{LimitsError, SeriesLimits};
 
 pub(crate) mod alarms;
+mod keep;
 mod reader;
 pub(crate) mod rebuild;
 mod rows;

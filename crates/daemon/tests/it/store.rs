@@ -1,7 +1,7 @@
 use std::fs;
 
 use iotide_daemon::leaf::{Act, PageId};
-use iotide_daemon::store::{DATABASE, Query, Reader, Store};
+use iotide_daemon::store::{DATABASE, JobLimits, Query, Reader, Store};
 use iotide_ledger::{JobId, JobKey, Name};
 use iotide_testkit::FreshDir;
 
@@ -42,6 +42,46 @@ fn what_is_stored_twice_counts_once_and_an_ended_job_can_be_asked_for() {
     let unknown =
         Act::Finish { page: PageId::new("2.page:2"), key, counters: std::sync::Arc::default(), loss: None };
     assert!(store.store(4, &[unknown]).unwrap_err().is_missing_rows());
+}
+
+#[test]
+fn jobs_that_are_too_old_go_and_then_those_of_the_user_with_most() {
+    let dir = FreshDir::new("store-sweep");
+    let mut store = Store::open(dir.path(), "n1", 1).unwrap();
+    let run = |n: u64, uid: u32, start_s: u64| -> Vec<Act> {
+        let (key, page) = (key(&format!("j{n}"), uid, start_s), PageId::new(format!("{n}.page:{n}")));
+        let counters = std::sync::Arc::new(written(100));
+        vec![
+            job(&key),
+            Act::Page { page: page.clone(), key: key.clone() },
+            Act::Finish { page, key: key.clone(), counters, loss: None },
+            Act::End { end_ns: key.start_ns + 1_000_000_000, key, silent: Vec::new(), own: None },
+        ]
+    };
+    // Two old ones, one that runs since then, a few of a user, very many of another.
+    let mut acts: Vec<Act> = (0..2).flat_map(|n| run(n, 1000, 1)).collect();
+    acts.push(job(&key("runs", 1000, 1)));
+    acts.extend((2..12).flat_map(|n| run(n, 1000, 10_000 + n)));
+    acts.extend((100..2100).flat_map(|n| run(n, 2000, 20_000 + n)));
+    store.store(1, &acts).unwrap();
+    let now_ns = 30_000_000_000_000;
+    let usual = JobLimits::default();
+    assert_eq!(store.sweep(now_ns, &usual).unwrap(), 0);
+    let count = |uid: u32| {
+        let query = Query { only_uid: Some(uid), limit: 10_000, ..Query::default() };
+        Reader::open(dir.path()).unwrap().jobs(&query).unwrap().len()
+    };
+    assert_eq!(store.sweep(now_ns, &JobLimits { age_s: 25_000, ..usual }).unwrap(), 2);
+    assert_eq!((count(1000), count(2000)), (11, 2000));
+    // As long as there is too much, some of the user with most go, the oldest first; the other one loses nothing.
+    let small = JobLimits { all_bytes: 400 << 10, ..usual };
+    while store.sweep(now_ns, &small).unwrap() > 0 {}
+    let left = count(2000);
+    assert!(count(1000) == 11 && (10..1000).contains(&left), "{left}");
+    let reader = Reader::open(dir.path()).unwrap();
+    assert!(reader.job(&JobId::new("j100").unwrap(), None).unwrap().is_empty());
+    let last = &reader.job(&JobId::new("j2099").unwrap(), None).unwrap()[0];
+    assert_eq!(reader.counters(last.number).unwrap().io().write.bytes, 100);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use iotide_daemon::store::SeriesLimits;
+use iotide_daemon::store::{JobLimits, SeriesLimits};
 use iotide_daemon::{HttpAddress, RedisAddress, RedisConfig};
 
 use super::super::ioskel::quantity::{parse_seconds, parse_size};
@@ -21,6 +21,12 @@ pub(super) struct Keeping {
     /// Remove metrics over time after TIME without a new sample [default: 90d]
     #[arg(long, value_name = "TIME", value_parser = parse_ago)]
     series_age: Option<f64>,
+    /// Remove jobs after TIME since their end [default: 400d]
+    #[arg(long, value_name = "TIME", value_parser = parse_ago)]
+    jobs_age: Option<f64>,
+    /// Remove the oldest jobs of the user with most when all exceed SIZE [default: 4GiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    jobs_all: Option<u64>,
     /// Let this group own the counter pages (root only) [default: iotide, if there is such a group]
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
@@ -68,7 +74,7 @@ fn parse_redis(text: &str) -> Result<RedisAddress, String> {
 
 impl Keeping {
     /// The names of the settings.
-    pub(super) const NAMES: &str = "series_job, series_all, series_age, group, cgroups, remote_write, remote_write_every, scrape, scrape_every, alertmanager, webhook, redis, redis_password, storage";
+    pub(super) const NAMES: &str = "series_job, series_all, series_age, jobs_age, jobs_all, group, cgroups, remote_write, remote_write_every, scrape, scrape_every, alertmanager, webhook, redis, redis_password, storage";
 
     /// Takes a setting; says whether it is one of these.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
@@ -76,6 +82,8 @@ impl Keeping {
             "series_job" => self.series_job = Some(parse_size(value)?),
             "series_all" => self.series_all = Some(parse_size(value)?),
             "series_age" => self.series_age = Some(parse_ago(value)?),
+            "jobs_age" => self.jobs_age = Some(parse_ago(value)?),
+            "jobs_all" => self.jobs_all = Some(parse_size(value)?),
             "group" => self.group = Some(value.to_owned()),
             "remote_write_every" => self.remote_write_every = Some(parse_every(value)?),
             "scrape_every" => self.scrape_every = Some(parse_every(value)?),
@@ -162,12 +170,33 @@ impl Keeping {
     }
 }
 
+impl Keeping {
+    /// How many jobs are kept: by these, else by the others, else as usual.
+    pub(super) fn jobs(&self, other: &Self) -> JobLimits {
+        let usual = JobLimits::default();
+        JobLimits {
+            age_s: self.jobs_age.or(other.jobs_age).map_or(usual.age_s, |seconds| seconds as u64),
+            all_bytes: self.jobs_all.or(other.jobs_all).unwrap_or(usual.all_bytes),
+        }
+    }
+}
+
 /// As `serve check` shows it.
 pub(super) fn shown(limits: &SeriesLimits) -> String {
     use super::super::ioskel::quantity::human_bytes;
-    let age = match limits.age_s {
+    let age = age(limits.age_s);
+    format!("{} a job, {} in all, for {age}", human_bytes(limits.file_bytes), human_bytes(limits.all_bytes))
+}
+
+/// The same of jobs.
+pub(super) fn jobs_shown(limits: &JobLimits) -> String {
+    use super::super::ioskel::quantity::human_bytes;
+    format!("{} in all, for {}", human_bytes(limits.all_bytes), age(limits.age_s))
+}
+
+fn age(seconds: u64) -> String {
+    match seconds {
         seconds if seconds % 86_400 == 0 => format!("{} d", seconds / 86_400),
         seconds => format!("{seconds} s"),
-    };
-    format!("{} a job, {} in all, for {age}", human_bytes(limits.file_bytes), human_bytes(limits.all_bytes))
+    }
 }
