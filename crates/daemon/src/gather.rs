@@ -7,11 +7,11 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use iotide_gate::Account;
 use iotide_ledger::tree::{
     AskError, Group, Hub, KEPT_NS, LateGrowth, MOST_LEVELS, NodeNews, Place, Question,
 };
 use iotide_ledger::{Counters, JobKey, Limits, Name};
+use iotide_private::Shares;
 use iotide_wire::Fnv1a;
 use tokio::sync::Notify;
 
@@ -29,7 +29,7 @@ pub(crate) struct Tree {
     pub(crate) has_rows: Notify,
     children: Mutex<HashMap<Name, Arc<Below>>>,
     /// Places for those who ask nodes below here; what is asked from above has places of its own.
-    pub(crate) askers: Account,
+    pub(crate) askers: Shares,
     skew: Mutex<Option<(u64, i64)>>,
     notices: Mutex<Notices>,
 }
@@ -53,7 +53,7 @@ impl Tree {
             has_parent,
             has_rows: Notify::new(),
             children: Mutex::default(),
-            askers: Account::among_users(MOST_QUESTIONS),
+            askers: Shares::among_users(MOST_QUESTIONS),
             skew: Mutex::default(),
             notices: Mutex::default(),
         }

@@ -9,9 +9,9 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use iotide_gate::{Account, Place};
 use iotide_ledger::tree::{Group, GroupNews, KeptRow, Opened};
 use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Limits, Losses, Name, Refusal, Trust};
+use iotide_private::{Share, Shares};
 
 mod programs;
 mod words;
@@ -47,8 +47,8 @@ pub struct Leaf {
     /// Pages that wait for room, by what they wait for.
     waiting: Losses,
     /// Room for pages and jobs, with a share for each user.
-    page_places: Account,
-    job_places: Account,
+    page_places: Shares,
+    job_places: Shares,
     /// By user: the minute, and jobs that have begun in it.
     begun: HashMap<u32, (u64, usize)>,
     /// Whether a daemon above is to have the jobs that end here.
@@ -67,7 +67,7 @@ pub struct Leaf {
 struct Page {
     key: JobKey,
     /// One that was known before the daemon was started may have none.
-    _place: Option<Place>,
+    _place: Option<Share>,
     /// Which of the job's programs made it.
     program: usize,
     counters: Arc<Counters>,
@@ -86,7 +86,7 @@ struct Page {
 struct Running {
     about: About,
     /// One that ran before the daemon was started may have none.
-    _place: Option<Place>,
+    _place: Option<Share>,
     programs: Programs,
     n_ranks: Option<u32>,
     is_stored: bool,
@@ -137,8 +137,8 @@ impl Leaf {
             limits,
             losses: Losses::default(),
             waiting: Losses::default(),
-            page_places: Account::with_share(limits.pages, limits.pages_of_user),
-            job_places: Account::with_share(limits.jobs, limits.jobs_of_user),
+            page_places: shares(limits.pages, limits.pages_of_user),
+            job_places: shares(limits.jobs, limits.jobs_of_user),
             begun: HashMap::new(),
             sends_up: false,
             pages: BTreeMap::new(),
@@ -237,7 +237,7 @@ impl Leaf {
         &mut self,
         page: PageId,
         key: &JobKey,
-        (program, place): (usize, Option<Place>),
+        (program, place): (usize, Option<Share>),
         counters: Arc<Counters>,
         is_stored: bool,
     ) {
@@ -684,6 +684,11 @@ impl Leaf {
             n_pages: self.pages.keys().filter(|page| !page.is_group()).count(),
         }
     }
+}
+
+/// So many places, of which a user gets this many and only root the last sixteenth.
+fn shares(places: usize, per_user: usize) -> Shares {
+    Shares::new(iotide_private::Limits { places, per_user, reserve: places / 16 })
 }
 
 /// The id of the job that a process belongs to.

@@ -2,6 +2,7 @@
 //!
 //! Columns `rank, op, start, end, bytes`, and if known `file, opens, seeks, layer, grain, calls`; a `duration` may stand for the end. See `docs/formats.md`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -220,7 +221,7 @@ impl<W: Write> EventWriter<W> {
         let Event { op, layer, grain, rank, start, end, bytes, calls, .. } = event;
         write!(self.out, "{},{},{},{},{bytes},", rank.0, op.name(), Seconds(*start), Seconds(*end))?;
         let mark = if file.is_some_and(|path| begins_formula(path.as_bytes())) { "'" } else { "" };
-        match file {
+        match file.map(shown).as_deref() {
             Some(path) if path.contains([',', '"', '\n', '\r', ' ', '\t']) => {
                 write!(self.out, "\"{mark}{}\"", path.replace('"', "\"\""))?;
             }
@@ -290,7 +291,24 @@ fn unmarked(name: &[u8]) -> &[u8] {
 
 /// A line end in a command would begin a new row.
 fn one_line(text: &str) -> String {
-    text.replace(['\n', '\r'], " ")
+    shown(&text.replace(['\n', '\r'], " ")).into_owned()
+}
+
+/// A name in which nothing steers the terminal that shows the table; a table has no other way to write such a character. Line ends and tabs
+/// have one: they stand in quotes.
+fn shown(name: &str) -> Cow<'_, str> {
+    let must_escape = |c: char| !matches!(c, '\n' | '\t') && iotide_wire::steers(c);
+    if !name.contains(must_escape) {
+        return Cow::Borrowed(name);
+    }
+    let mut shown = String::with_capacity(name.len() + 8);
+    for c in name.chars() {
+        match must_escape(c) {
+            true => shown.extend(c.escape_default()),
+            false => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
 }
 
 /// A moment as seconds with all its nanoseconds, as tables have it.
@@ -385,6 +403,18 @@ mod tests {
             "r-1 write 1..2 5B
              r-1 write 3..4 5B",
         );
+    }
+
+    #[test]
+    fn no_name_steers_the_terminal_that_shows_a_table() {
+        let at = Timestamp::from_nanos_since_start;
+        let event = Event::data(Op::Write, Rank(0), at(0), at(1), 1.0);
+        let job = JobInfo { exe: Some("a\x1b]0;x\x07\nb".to_owned()), ..JobInfo::default() };
+        let mut writer = EventWriter::new(Vec::new(), &job).unwrap();
+        writer.write(&event, Some("/a\x1b[2J\u{9b}\u{202e}\rb\n\tö")).unwrap();
+        let table = String::from_utf8(writer.finish().unwrap()).unwrap();
+        assert!(table.contains("# exe=a\\u{1b}]0;x\\u{7} b\n"), "{table}");
+        assert!(table.contains("\"/a\\u{1b}[2J\\u{9b}\\u{202e}\\rb\n\tö\""), "{table}");
     }
 
     #[test]

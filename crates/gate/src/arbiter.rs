@@ -22,7 +22,6 @@ use iotide_sched::Policy;
 use iotide_wire::{GATE_WAIT_EVERY_MS, GateChallenge, GateClaim, GateHello, GateKey, GateMessage, GateSide};
 
 use crate::GateError;
-use crate::account::{Account, Place};
 use crate::crew::Crew;
 use crate::door::{Desk, Door, Entrance, Line, NOBODY, Peer};
 use crate::gate::{Gate, Storage};
@@ -31,6 +30,7 @@ use crate::keys::{random, site_key};
 use crate::process::{Background, Signals, raise_open_files};
 use crate::schedule::{Direction, JobStatus, Permit, Scheduler, Served};
 use crate::turns::Turns;
+use iotide_private::{Share, Shares};
 
 /// How an arbiter listens and decides.
 #[derive(Clone, Debug)]
@@ -224,7 +224,7 @@ struct Reception {
     key: Option<[u8; 32]>,
     config: ArbiterConfig,
     programs: Mutex<Vec<Weak<Program>>>,
-    asks: Account,
+    asks: Shares,
     /// Users with grants that are late, and how many they have yet to give back before others wait for theirs again.
     unreliable: Mutex<HashMap<u32, u32>>,
 }
@@ -285,7 +285,7 @@ struct Granted {
     is_lease: bool,
     /// Whether it has outlasted a turn.
     is_late: bool,
-    _place: Place,
+    _place: Share,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::account::{Account, Place};
+use iotide_private::{Share, Shares};
 
 /// Something to do.
 pub type Task = Box<dyn FnOnce() + Send>;
@@ -39,7 +39,7 @@ struct Shared {
     work: Condvar,
     max_threads: usize,
     /// Places for tasks that may wait for something a user does, and those that wait for one of the places.
-    places: Account,
+    places: Shares,
     queued: Mutex<HashMap<u32, VecDeque<Task>>>,
 }
 
@@ -57,11 +57,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 impl Crew {
     /// A crew of at most that many.
     pub fn new(max_threads: usize) -> Self {
-        Self::with_places(max_threads, Account::for_one(max_threads))
+        Self::with_places(max_threads, Shares::for_one(max_threads))
     }
 
     /// A crew of at most that many and one for each of the places: whatever users do, the others are free for [`Crew::run`].
-    pub fn with_places(max_threads: usize, places: Account) -> Self {
+    pub fn with_places(max_threads: usize, places: Shares) -> Self {
         let shared = Shared {
             state: Mutex::default(),
             work: Condvar::new(),
@@ -85,7 +85,7 @@ impl Crew {
         }
     }
 
-    fn run_in(&self, place: Place, user: u32, task: Task) {
+    fn run_in(&self, place: Share, user: u32, task: Task) {
         let crew = self.clone();
         self.run(Box::new(move || {
             task();
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn tasks_of_one_user_that_wait_for_ever_keep_nobody_else_waiting() {
-        let crew = Crew::with_places(2 + 8, Account::among_users(8));
+        let crew = Crew::with_places(2 + 8, Shares::among_users(8));
         let (release, held) = channel::<()>();
         let held = Arc::new(Mutex::new(held));
         let (done, is_done) = channel();

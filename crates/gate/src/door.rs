@@ -18,7 +18,7 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv, send, shutdown, sockopt};
 
-use crate::account::{Account, Place};
+use iotide_private::{Share, Shares};
 
 /// What is said at a door, and who says it.
 pub(crate) trait Desk: Send + Sync + 'static {
@@ -76,11 +76,11 @@ impl Entrance {
     }
 
     /// An account of so many places: where users come that can be told apart, nobody has more than a share; one who listens alone has all.
-    pub(crate) fn account(&self, n_places: usize) -> Account {
+    pub(crate) fn account(&self, n_places: usize) -> Shares {
         match self {
-            Entrance::Unix(socket) if socket.is_for_many() => Account::among_users(n_places),
-            Entrance::Tcp { tells_users: true, .. } => Account::among_users(n_places),
-            _ => Account::for_one(n_places),
+            Entrance::Unix(socket) if socket.is_for_many() => Shares::among_users(n_places),
+            Entrance::Tcp { tells_users: true, .. } => Shares::among_users(n_places),
+            _ => Shares::for_one(n_places),
         }
     }
 }
@@ -203,7 +203,7 @@ struct Keeper<D: Desk> {
     desk: Arc<D>,
     guests: HashMap<u64, Guest<D::Caller>>,
     n_guests: u64,
-    places: Account,
+    places: Shares,
 }
 
 struct Guest<C> {
@@ -211,7 +211,7 @@ struct Guest<C> {
     caller: C,
     unheard: Vec<u8>,
     heard_at: Instant,
-    place: Place,
+    place: Share,
 }
 
 impl<D: Desk> Keeper<D> {

@@ -15,7 +15,6 @@
 //!
 //! Start reading at [`Gate`], then `schedule`.
 
-pub use crate::account::{Account, Place};
 pub use crate::arbiter::{Access, Arbiter, ArbiterConfig};
 pub use crate::asker::Arbiters;
 pub use crate::caller::Who;
@@ -26,8 +25,8 @@ pub use crate::keys::{user_number, write_user_key};
 pub use crate::process::{Signals, raise_open_files};
 pub use crate::schedule::{Direction, JobStatus, PeriodSource, Permit, Scheduler, Ticket};
 pub use crate::turns::Turns;
+pub use iotide_private::{Share, Shares};
 
-mod account;
 mod allowance;
 mod arbiter;
 mod asker;

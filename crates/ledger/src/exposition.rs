@@ -127,6 +127,11 @@ pub(crate) fn put_label(text: &mut String, is_first: &mut bool, label: &str, val
             '\\' => text.push_str("\\\\"),
             '"' => text.push_str("\\\""),
             '\n' => text.push_str("\\n"),
+            // The format has no way to write it. What shows the text, a terminal for example, must not obey it.
+            other if iotide_wire::steers(other) => {
+                text.push('\\');
+                text.extend(other.escape_default());
+            }
             other => text.push(other),
         }
     }
@@ -179,7 +184,13 @@ mod tests {
                     other => read.push(other),
                 }
             }
-            prop_assert_eq!(read, value);
+            let escaped = |c: char| match c {
+                '\n' => vec![c],
+                _ if iotide_wire::steers(c) => c.escape_default().collect(),
+                _ => vec![c],
+            };
+            prop_assert!(!inside.contains(iotide_wire::steers));
+            prop_assert_eq!(read, value.chars().flat_map(escaped).collect::<String>());
         }
     }
 }

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use fuser::{BackgroundSession, Config as SessionConfig, MountOption, Session, SessionACL};
 use iotide_gate::{
-    Account, Arbiter, ArbiterConfig, Arbiters, Crew, Gate, GateError, JobStatus, Signals, Storage, Turns,
+    Arbiter, ArbiterConfig, Arbiters, Crew, Gate, GateError, JobStatus, Shares, Signals, Storage, Turns,
     raise_open_files,
 };
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -173,7 +173,7 @@ pub fn mount(config: &MountConfig) -> Result<Mounted, MountError> {
 
     // A mount without root serves one user.
     let shares =
-        if Privilege::of_this_process().may_serve_others() { Account::among_users } else { Account::for_one };
+        if Privilege::of_this_process().may_serve_others() { Shares::among_users } else { Shares::for_one };
     let crew = Crew::with_places(config.turns.n_workers + 8 + MAY_WAIT, shares(MAY_WAIT));
     let MountConfig { bypass_bytes, bandwidth_bps, n_targets, .. } = *config;
     let storage = Storage { bypass_bytes, bandwidth_bps, n_targets };

@@ -264,12 +264,7 @@ pub fn printable_lines(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Whether a character steers what shows it rather than being shown: controls (C0 and C1), the marks by which text is made to look as if it
-/// stood in another order, and what ends a line for some programs and not for others.
-pub fn steers(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-}
+pub use iotide_wire::steers;
 
 /// Returns a value as JSON in one line, in which no character steers what shows it.
 pub fn json(value: &(impl serde::Serialize + ?Sized)) -> String {

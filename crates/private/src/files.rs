@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, fstat, fsync, linkat, openat, renameat,
-    renameat_with, syncfs, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, chmodat, fchmod, fstat, fsync, linkat, openat,
+    renameat, renameat_with, statat, syncfs, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -173,6 +173,41 @@ impl OpenDir {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => Self::open(path),
         }
+    }
+
+    /// Closes the folder to all others, if everything in it has a name that `is_own` takes; one that is shared with other things stays as it is.
+    ///
+    /// Fails where others could replace files in it: it is another user's, or they may write to it and it cannot be closed.
+    pub fn close_to_others(&self, is_own: impl Fn(&[u8]) -> bool) -> io::Result<()> {
+        let stat = fstat(&self.fd)?;
+        if stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o077 != 0 {
+            let mut names = Dir::read_from(&self.fd)?;
+            let is_own = |name: &[u8]| matches!(name, b"." | b"..") || is_own(name);
+            if names.all(|entry| entry.is_ok_and(|entry| is_own(entry.file_name().to_bytes()))) {
+                return Ok(fchmod(&self.fd, Mode::RWXU)?);
+            }
+        }
+        if self.is_strangers()? {
+            let what = "other users may replace files in it; name a directory of your own with mode 700";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+        }
+        Ok(())
+    }
+
+    /// Takes the rights of all others to a file away, if there is one of the name.
+    ///
+    /// The file is not opened: who closes a database loses all locks that its process has on it.
+    pub fn close_file_to_others(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        let name = name.as_ref();
+        let stat = match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => return Ok(()),
+            stat => stat?,
+        };
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if is_file && stat.st_mode & 0o077 != 0 {
+            chmodat(&self.fd, name, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
+        }
+        Ok(())
     }
 
     /// Where it was when it was opened.

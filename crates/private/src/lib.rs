@@ -9,6 +9,7 @@
 //!   connect. [`is_our_user`] tells who did.
 //! - [`write_secret`] and [`open_secret`] are for keys.
 //! - [`pages_directory`] is where processes keep their counters for others to read.
+//! - [`Shares`] divides what there is little of among users, so that none takes it all.
 //! - [`FileSystem`] tells which file system a path is on, and whether other machines write to it too.
 //!
 //! `xtask tidy` refuses `temp_dir` and `create_dir_all` in the code of all other crates.
@@ -17,6 +18,7 @@ mod file_systems;
 mod files;
 mod pages;
 mod secrets;
+mod shares;
 mod sockets;
 
 pub use crate::file_systems::FileSystem;
@@ -26,4 +28,5 @@ pub use crate::files::{
 };
 pub use crate::pages::{SITE_PAGES, pages_directory};
 pub use crate::secrets::{open_secret, write_secret};
+pub use crate::shares::{Limits, OTHERS, Share, Shares};
 pub use crate::sockets::{OwnSocket, connect_within, is_our_user, peer_user};

@@ -26,6 +26,7 @@ use crate::durable::{SYNCING, Whole};
 use crate::journal::Known;
 use crate::metadata;
 use crate::numbers::{Attributes, Numbers, is_copy_of, kind};
+use crate::owners::Owners;
 use crate::pace::Pace;
 use crate::parallel;
 use crate::sys::write_back;
@@ -88,8 +89,12 @@ pub(crate) struct Course<'a> {
     pub(crate) whole: &'a Whole,
     /// The file system of the source, if what is copied is to be durable there as well.
     pub(crate) synced_source: Option<&'a Whole>,
-    /// What the journal of the source says, if the source has one.
-    pub(crate) known: Option<&'a Known>,
+    /// What our journal says.
+    pub(crate) known: &'a Known,
+    /// Whose entries of the destination may be replaced.
+    pub(crate) owners: Owners,
+    /// Directories of the destination that nothing may be put into, and why.
+    pub(crate) refused_dirs: HashMap<Vec<u8>, String>,
     pub(crate) n_jobs: usize,
 }
 
@@ -263,6 +268,7 @@ impl Course<'_> {
             return Err(Failure::Stopped);
         }
         let dir = self.dst.dir(parent(&task.path)).map_err(fault)?;
+        self.check_owner(task)?;
         self.check_replaced(task)?;
         match &task.what {
             What::File => self.make_file(task, dir),
@@ -301,11 +307,25 @@ impl Course<'_> {
         }
     }
 
+    /// Refuses to replace an entry of another user, or to put one into such a user's directory.
+    fn check_owner(&self, task: &Task) -> Result<(), Failure> {
+        if let Some(why) = ancestors(&task.path).find_map(|dir| self.refused_dirs.get(dir)) {
+            return Err(Failure::Left(why.clone()));
+        }
+        match self.dst.stat(&task.path) {
+            Ok(there) => {
+                self.owners.check(&task.path, &there, task.attributes.uid, self.known).map_err(Failure::Left)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(fault(error)),
+        }
+    }
+
     /// Refuses a version from before this boot that would replace anything but its own copy: it may be what a power failure left of it.
     ///
     /// Symbolic links come back whole or not at all.
     fn check_replaced(&self, task: &Task) -> Result<(), Failure> {
-        let is_from_before = self.known.is_some_and(|known| known.is_from_before(&task.numbers));
+        let is_from_before = self.known.is_from_before(&task.numbers);
         if !is_from_before || task.what == What::SymbolicLink {
             return Ok(());
         }
@@ -400,6 +420,8 @@ impl Course<'_> {
             made.temp.is_named = true;
             return Ok(Landed { checksum: made.checksum, how: made.how, lost: made.lost });
         }
+        // Somebody may have put a file there while this one was copied.
+        self.check_owner(task)?;
         match renameat(&**dir, &temp[..], &**dir, name(&task.path)) {
             Ok(()) => {}
             Err(error @ (Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST)) => return Err(left(error.into())),

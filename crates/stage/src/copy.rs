@@ -108,7 +108,7 @@ impl Copying<'_> {
             let Some((from, to)) = data(self.src, at, size, is_sparse).map_err(CopyError::Source)? else {
                 break;
             };
-            summing.add_zeroes(from - at);
+            summing.add_zeroes(from - at, || self.pace.go_on())?;
             at = from;
             while at < to {
                 let n = self.pace.piece(piece.len()).min(usize::try_from(to - at).unwrap_or(usize::MAX));
@@ -135,7 +135,7 @@ impl Copying<'_> {
                 }
             }
         }
-        summing.add_zeroes(size - at);
+        summing.add_zeroes(size - at, || self.pace.go_on())?;
         if !is_clone && is_sparse {
             dst.set_len(size).map_err(CopyError::Destination)?;
         }
@@ -336,7 +336,7 @@ impl ReadBack {
             let Some((from, to)) = data(&*file, *at, end, is_sparse).map_err(CopyError::Destination)? else {
                 break;
             };
-            summing.add_zeroes(from - *at);
+            summing.add_zeroes(from - *at, || pace.go_on())?;
             *at = from;
             while *at < to {
                 // Direct reads begin and end at multiples; what is too much is not counted.
@@ -355,7 +355,7 @@ impl ReadBack {
                 *at += n as u64;
             }
         }
-        summing.add_zeroes(end - *at);
+        summing.add_zeroes(end - *at, || pace.go_on())?;
         *at = end;
         Ok(())
     }

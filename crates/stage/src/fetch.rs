@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::error::StageError;
 use crate::journal::{Direction, Entry, Journal, Safe};
 use crate::metadata;
 use crate::numbers::{Attributes, Numbers, kind};
+use crate::owners::Owners;
 use crate::pace::Pace;
 use crate::stager::{Fault, is_nested, more_descriptors, new_id, own_folder, real, remove_temps};
 use crate::tally::Tally;
@@ -91,6 +93,7 @@ pub struct Fetch {
     src: Dirs,
     dst: Dirs,
     journal: Journal,
+    owners: Owners,
     id: u64,
     n_temps: AtomicU64,
     has_leftovers: Arc<AtomicBool>,
@@ -111,6 +114,7 @@ impl Fetch {
         let dst = Dirs::open(&dst_path).map_err(StageError::io("cannot open", &dst_path))?;
         let used = |error| StageError::io("cannot use", dst_path.join(OWN))(error);
         let own = own_folder(&dst, Mode::RWXU).map_err(used)?;
+        let owners = Owners::of(&own).map_err(used)?;
         let journal = Journal::open(&own).map_err(used)?;
         let mut journal = journal.ok_or_else(|| StageError::Taken { path: dst_path.clone() })?;
         let other = src_path.as_os_str().as_bytes();
@@ -131,7 +135,7 @@ impl Fetch {
         remove_temps(&dst, &journal, id, &Pace::free());
         let (clones, whole) = (Clones::default(), Whole::of(dst.top()));
         let has_leftovers = Arc::default();
-        Ok(Self { src, dst, journal, id, n_temps, has_leftovers, clones, whole, n_jobs, max_files })
+        Ok(Self { src, dst, journal, owners, id, n_temps, has_leftovers, clones, whole, n_jobs, max_files })
     }
 
     /// The source, links on the way resolved.
@@ -276,6 +280,8 @@ impl Fetch {
             self.journal.sync().map_err(failed)?;
         }
         let prober = Prober::trusting();
+        let (trees, paths) = ((&self.src, &self.dst), tasks.iter().map(|task| &task.path[..]));
+        let refused_dirs = self.owners.refused_directories(trees, paths, &self.journal.known);
         let course = Course {
             src: &self.src,
             dst: &self.dst,
@@ -287,7 +293,9 @@ impl Fetch {
             clones: &self.clones,
             whole: &self.whole,
             synced_source: None,
-            known: None,
+            known: &self.journal.known,
+            owners: self.owners,
+            refused_dirs,
             n_jobs: self.n_jobs,
         };
         let mut fault = None;
@@ -367,7 +375,15 @@ impl Fetch {
         let mut dirs: Vec<_> = self.journal.known.directories.iter().collect();
         dirs.sort_by(|one, other| other.0.cmp(one.0));
         for (path, attributes) in dirs {
-            if let Ok(dir) = self.dst.dir(path) {
+            let is_ours = |dir: &OwnedFd| {
+                let there = rustix::fs::fstat(dir).ok();
+                there.is_some_and(|there| {
+                    self.owners.check(path, &there, attributes.uid, &self.journal.known).is_ok()
+                })
+            };
+            if let Ok(dir) = self.dst.dir(path)
+                && is_ours(&dir)
+            {
                 let _ = metadata::apply(&*dir, attributes);
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use rustix::fs::{AtFlags, FileType, Mode, mkdirat};
+use rustix::fs::{AtFlags, FileType, Mode, fstat, mkdirat};
 
 use crate::dirs::{join, name, parent};
 use crate::durable::OPEN_AT_ONCE;
@@ -32,7 +32,15 @@ impl Stager {
             let made = dir.and_then(|dir| Ok(mkdirat(&*dir, name(path), Mode::RWXU)?));
             match made {
                 Ok(()) => drop(new.insert(parent(path).to_owned())),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    // One of another user stays as it is; each file in it says so, and an empty one is named here.
+                    let there = self.dst.stat(path)?;
+                    if let Err(why) = self.owners.check(path, &there, attributes.uid, &self.journal.known) {
+                        self.tally.failed += 1;
+                        self.tally.leave(path, why);
+                        continue;
+                    }
+                }
                 // Something else has the name; each file in it will say so.
                 Err(error)
                     if matches!(
@@ -118,7 +126,12 @@ impl Stager {
     fn finished(&self, path: &[u8]) -> (io::Result<Handle>, Option<String>) {
         let finish = || {
             let dir = self.dst.dir(path)?;
-            let Some(attributes) = self.journal.known.directories.get(path) else { return Ok((dir, None)) };
+            let known = &self.journal.known;
+            let Some(attributes) = known.directories.get(path) else { return Ok((dir, None)) };
+            // Another may have its name by now.
+            self.owners
+                .check(path, &fstat(&*dir)?, attributes.uid, known)
+                .map_err(|why| io::Error::new(io::ErrorKind::PermissionDenied, why))?;
             let lost = match self.src.dir(path) {
                 Ok(src) => metadata::copy(&*src, &*dir, attributes)?,
                 Err(_) => metadata::apply(&*dir, attributes)?,

@@ -19,6 +19,7 @@ use crate::checksum::Checksum;
 use crate::closed::How;
 use crate::dirs::{MAX_PATH, is_plain};
 use crate::numbers::{Attributes, Numbers};
+use crate::owners::open_own;
 
 /// A file that is safe: its version in the buffer, and what was copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -409,8 +410,8 @@ impl Journal {
 
     /// Opens the journal in `folder`, made if there is none. `None` if another process has it.
     pub(crate) fn open(folder: &OwnedFd) -> io::Result<Option<Self>> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let open = || openat(folder, Self::NAME, flags, Mode::RUSR | Mode::WUSR).map(File::from);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::APPEND;
+        let open = || open_own(folder, Self::NAME, flags, Mode::RUSR | Mode::WUSR);
         let mut file = open()?;
         let mut n_tries = 0;
         loop {
@@ -442,9 +443,8 @@ impl Journal {
 
     /// Reads what the journal in `folder` says, whoever has it; and whether somebody has.
     pub(crate) fn look(folder: &OwnedFd) -> io::Result<(Known, bool)> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         loop {
-            let mut file = File::from(openat(folder, Self::NAME, flags, Mode::empty())?);
+            let mut file = open_own(folder, Self::NAME, OFlags::RDONLY, Mode::empty())?;
             let bytes = Self::bytes(&mut file)?;
             let (known, _) = replay(&bytes).ok_or_else(Self::is_none)?;
             let is_taken = flock(&file, FlockOperation::NonBlockingLockShared).is_err();
@@ -457,8 +457,7 @@ impl Journal {
 
     /// Whether somebody has the journal in `folder`.
     pub(crate) fn is_taken(folder: &OwnedFd) -> io::Result<bool> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = File::from(openat(folder, Self::NAME, flags, Mode::empty())?);
+        let file = open_own(folder, Self::NAME, OFlags::RDONLY, Mode::empty())?;
         Ok(flock(&file, FlockOperation::NonBlockingLockShared).is_err())
     }
 

@@ -43,6 +43,7 @@ mod folders;
 mod journal;
 mod metadata;
 mod numbers;
+mod owners;
 mod pace;
 mod parallel;
 mod purge;

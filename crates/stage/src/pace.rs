@@ -113,6 +113,13 @@ impl Pace {
         self.state().last = Instant::now();
     }
 
+    /// Goes on with work that moves nothing and waits for nobody, unless it was stopped.
+    pub(crate) fn go_on(&self) -> Result<(), Stopped> {
+        let mut state = self.state();
+        state.last = Instant::now();
+        if state.is_stopped { Err(Stopped) } else { Ok(()) }
+    }
+
     /// From now on answers are expected, until this is dropped.
     pub(crate) fn begin(&self) -> Begun<'_> {
         let mut state = self.state();

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::checksum::Checksum;
 use crate::dirs::is_plain;
+use crate::owners::open_own;
 
 /// A file that was brought.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,8 +146,7 @@ impl Receipts {
 
     /// Opens one that is there. What a kill left of a line is cut off.
     pub(crate) fn open(folder: &OwnedFd, id: u64) -> io::Result<Self> {
-        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = File::from(openat(folder, Self::name(id), flags, Mode::empty())?);
+        let file = open_own(folder, &Self::name(id), OFlags::RDWR | OFlags::APPEND, Mode::empty())?;
         let n = file.metadata()?.len();
         let whole = last_line_end(&file, n)?;
         if whole < n {

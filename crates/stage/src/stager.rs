@@ -12,8 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, renameat, unlinkat};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, renameat, unlinkat};
 
 use crate::OWN;
 use crate::batch::{Course, FROM_BEFORE, Failure, Task, What, is_temp_of};
@@ -25,6 +24,7 @@ use crate::durable::Whole;
 use crate::error::StageError;
 use crate::journal::{Direction, Entry, Journal, Safe};
 use crate::numbers::{Attributes, Numbers, kind};
+use crate::owners::{Owners, make_own_folder, open_own, open_own_folder};
 use crate::pace::Pace;
 use crate::purge::{Resting, Touched};
 use crate::receipts::{Receipt, Receipts};
@@ -43,6 +43,7 @@ pub struct Stager {
     pub(crate) trash: OwnedFd,
     pub(crate) journal: Journal,
     receipts: Receipts,
+    pub(crate) owners: Owners,
     prober: Prober,
     pub(crate) settings: Settings,
     id: u64,
@@ -122,12 +123,13 @@ impl Stager {
         let mut journal = journal.ok_or_else(|| StageError::Taken { path: src_path.clone() })?;
         // However long that took, it was no fault of the destination.
         pace.is_answered();
-        let (id, receipts) = meet(&src_path, &dst, &mut journal, Direction::Out)?;
+        let (id, receipts, owners) = meet(&src_path, &dst, &mut journal, Direction::Out)?;
         let boot = Boot::present().map_err(StageError::io("cannot read", "/proc"))?;
         journal
             .note_boot(&boot)
             .map_err(StageError::io("cannot write", src_path.join(OWN).join(Journal::NAME)))?;
-        let trash = sub_folder(&own, "trash").map_err(StageError::io("cannot use", src_path.join(OWN)))?;
+        let trash = make_own_folder(&own, "trash", Mode::RWXU)
+            .map_err(StageError::io("cannot use", src_path.join(OWN)))?;
         let prober = Prober::new(&own).map_err(StageError::io("cannot use", src_path.join(OWN)))?;
         let (whole, src_whole) = (Whole::of(dst.top()), Whole::of(src.top()));
         let mut stager = Self {
@@ -137,6 +139,7 @@ impl Stager {
             trash,
             journal,
             receipts,
+            owners,
             prober,
             settings,
             id,
@@ -171,8 +174,10 @@ impl Stager {
     /// Writes down which files are staged, for those who wait for a directory.
     fn note_patterns(&self) -> io::Result<()> {
         let new = if self.src.is_virtual() { PATTERNS.to_owned() } else { format!("{PATTERNS}.new") };
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut file = fs::File::from(openat(&self.own, &*new, flags, Mode::RUSR | Mode::WUSR)?);
+        // What a run that was cut off left, or somebody else put there.
+        let _ = unlinkat(&self.own, &*new, AtFlags::empty());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let mut file = open_own(&self.own, &new, flags, Mode::RUSR | Mode::WUSR)?;
         file.write_all(&self.settings.filter.to_bytes())?;
         file.sync_all()?;
         if new == PATTERNS { Ok(()) } else { Ok(renameat(&self.own, &*new, &self.own, PATTERNS)?) }
@@ -409,6 +414,8 @@ impl Stager {
         if !is_noted {
             self.keep_journal()?;
         }
+        let (trees, paths) = ((&self.src, &self.dst), tasks.iter().map(|task| &task.path[..]));
+        let refused_dirs = self.owners.refused_directories(trees, paths, &self.journal.known);
         let course = Course {
             src: &self.src,
             dst: &self.dst,
@@ -420,7 +427,9 @@ impl Stager {
             clones: &self.clones,
             whole: &self.whole,
             synced_source: Some(&self.src_whole),
-            known: Some(&self.journal.known),
+            known: &self.journal.known,
+            owners: self.owners,
+            refused_dirs,
             n_jobs: self.settings.n_jobs,
         };
         let outcomes = course.run(&tasks, &new);
@@ -573,8 +582,9 @@ impl Stager {
             return Ok(());
         }
         let dst = Dirs::open(path)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        self.receipts = Receipts::open(&openat(dst.top(), OWN, flags, Mode::empty())?, self.id)?;
+        let folder = open_own_folder(dst.top(), OWN)?;
+        self.receipts = Receipts::open(&folder, self.id)?;
+        self.owners = Owners::of(&folder)?;
         self.whole = Whole::of(dst.top());
         self.dst = dst;
         self.is_dst_suspect = false;
@@ -667,30 +677,7 @@ pub(crate) fn is_nested(one: &Path, other: &Path) -> bool {
 
 /// Opens the folder of our own at the top of a tree, made if there is none.
 pub(crate) fn own_folder(tree: &Dirs, mode: Mode) -> io::Result<OwnedFd> {
-    folder(tree.top(), OWN, mode)
-}
-
-fn sub_folder(own: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
-    folder(own, name, Mode::RWXU)
-}
-
-fn folder(above: &OwnedFd, name: &str, mode: Mode) -> io::Result<OwnedFd> {
-    match mkdirat(above, name, mode) {
-        Ok(()) => rustix::fs::fsync(above)?,
-        Err(Errno::EXIST) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let folder = openat(above, name, flags, Mode::empty())?;
-    let stat = fstat(&folder)?;
-    let own = rustix::process::geteuid();
-    if stat.st_uid != own.as_raw() && !own.is_root() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to somebody else"));
-    }
-    if mode == Mode::RWXU && stat.st_mode & 0o077 != 0 {
-        fchmod(&folder, mode)?;
-    }
-    Ok(folder)
+    make_own_folder(tree.top(), OWN, mode)
 }
 
 /// Finds the destination as the journal knows it, or introduces the two to each other.
@@ -699,7 +686,7 @@ pub(crate) fn meet(
     dst: &Dirs,
     journal: &mut Journal,
     direction: Direction,
-) -> Result<(u64, Receipts), StageError> {
+) -> Result<(u64, Receipts, Owners), StageError> {
     let path = dst.path();
     let used = |error| StageError::io("cannot use", path.join(OWN))(error);
     if let Some((id, was, other)) = &journal.known.head {
@@ -707,12 +694,10 @@ pub(crate) fn meet(
             let former = PathBuf::from(OsString::from_vec(other.clone()));
             return Err(StageError::OtherDestination { path: src.to_owned(), former });
         }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let receipts = openat(dst.top(), OWN, flags, Mode::empty())
-            .map_err(io::Error::from)
-            .and_then(|folder| Receipts::open(&folder, *id));
+        let receipts = open_own_folder(dst.top(), OWN)
+            .and_then(|folder| Ok((Receipts::open(&folder, *id)?, Owners::of(&folder)?)));
         return match receipts {
-            Ok(receipts) => Ok((*id, receipts)),
+            Ok((receipts, owners)) => Ok((*id, receipts, owners)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(StageError::NoMark {
                 path: path.to_owned(),
                 mark: format!("{OWN}/{}", Receipts::name(*id)),
@@ -727,9 +712,10 @@ pub(crate) fn meet(
     let mode = Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH;
     let folder = own_folder(dst, mode).map_err(used)?;
     let receipts = Receipts::create(&folder, id, src.as_os_str().as_bytes()).map_err(used)?;
+    let owners = Owners::of(&folder).map_err(used)?;
     journal.note(Entry::Head { id, direction, other: path.as_os_str().as_bytes().to_owned() });
     journal.sync().map_err(StageError::io("cannot write", src.join(OWN).join(Journal::NAME)))?;
-    Ok((id, receipts))
+    Ok((id, receipts, owners))
 }
 
 /// A name for a pair of directories that no other has.

@@ -40,7 +40,7 @@ pub use crate::{
     resp::{RespLine, put_resp_command},
     rpc::{RPC_MAGIC, RpcFields, RpcHeader, RpcKind, RpcQuestion, RpcRhythm, put_rpc_text},
     sha256::{hmac_sha256, sha256},
-    text::cut_text,
+    text::{cut_text, steers},
     totals::{Note, NoteKind, Total, Totals},
     varint::{put_varint, take_varint, unzigzag, zigzag},
 };

@@ -149,6 +149,8 @@ mod stage_power;
 mod stage_scripts;
 /// `iotide stage` with storage that keeps less, goes away and comes back, or is shared.
 mod stage_storage;
+/// `iotide stage` beside users who mean harm.
+mod stage_strangers;
 
 /// `iotide mount`: what POSIX asks, random operations beside a plain file, crashes, and whose requests they are.
 mod mount;

@@ -115,6 +115,25 @@ impl Site {
     }
 }
 
+impl Site {
+    /// A comment with line breaks, each followed by what looks like a row of `squeue`, changes nothing for the jobs of others.
+    fn no_comment_forges_jobs_or_marks(&self) {
+        let idle = || String::from_utf8(self.iotide(&["plan"]).output().unwrap().stdout).unwrap();
+        let before = idle();
+        let row = |widths: &[usize], cells: &[&str]| -> String {
+            widths.iter().zip(cells).map(|(width, cell)| format!("{cell:>width$}")).collect()
+        };
+        let pending = ["9999", "PENDING", "2", "7", "2026-01-01T00:00:00", "0:00", "1:00", "Resources", ""];
+        let pending = row(&[32, 16, 12, 16, 24, 24, 24, 40, 1], &pending);
+        // Held, so that it needs no node for its comment to be listed.
+        let held = self.submit(&["-N1", "-H", "--comment", &format!("x\n{pending}")], "true");
+        wait_until(|| self.slurm.run(self.slurm.command("squeue", &["-h", "-o", "%i"])).contains(&held));
+        assert_eq!(idle(), before, "a job that does not exist is planned for");
+        self.slurm.run(self.slurm.command("scancel", &[&held]));
+        wait_until(|| self.queued().lines().count() == 1);
+    }
+}
+
 fn stop(child: &mut Child) {
     assert!(Command::new("kill").arg("-INT").arg(child.id().to_string()).status().unwrap().success());
     assert!(child.wait().unwrap().success());
@@ -145,6 +164,8 @@ fn a_marked_job_of_slurm_shrinks_and_grows_and_nothing_is_left_behind() {
     wait_until(|| site.runs(&marked, 4));
     stop(&mut apply);
     assert_eq!(site.running().len(), 1, "{:?}", site.running());
+
+    site.no_comment_forges_jobs_or_marks();
 
     // Killed while a helper job asks for nodes: the next start cancels it.
     let marked = site.killed_while_growing(marked, wait);

@@ -19,8 +19,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use iotide_gate::Account;
 use iotide_private::OwnSocket;
+use iotide_private::Shares;
 use iotide_report::web::POLICY;
 use iotide_wire::Fnv1a;
 use tokio::sync::watch::Receiver;
@@ -88,7 +88,7 @@ pub(super) async fn accept_users<F>(
         tokio::net::UnixListener::from_std(listener)
     });
     let Ok(listener) = listener else { return };
-    let account = Account::among_users(most);
+    let account = Shares::among_users(most);
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(BREATHER).await;
@@ -108,7 +108,7 @@ pub(super) async fn accept_users<F>(
 
 async fn accept_tcp(listener: TcpListener, tls: Option<TlsAcceptor>, answers: Arc<Answers>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-    let account = Account::among_users(MOST_CONNECTIONS);
+    let account = Shares::among_users(MOST_CONNECTIONS);
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(BREATHER).await;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use iotide_gate::Place;
 use iotide_ledger::series::{
     ColumnKind, MAX_POINTS, MAX_VALUES, MetricAnswer, Points, Rows, Sample, SeriesAnswer, points,
 };
 use iotide_ledger::tree::{AskError, MOST_ANSWER, Question, Wanted};
 use iotide_ledger::{JobKey, Name};
+use iotide_private::Share;
 use iotide_report::{JobRates, MetricList, SeriesDocument, SeriesValue, answer_json, rates_of};
 
 use super::Shared;
@@ -84,7 +84,7 @@ pub(super) fn names_of_last_day(of: &Asking) -> Question {
 pub(super) struct FromBelow {
     question: OpenQuestion,
     /// Freed when there is an answer, or nobody waits any more.
-    place: Place,
+    place: Share,
     tell: Box<dyn FnOnce(Answered) -> Reply + Send>,
 }
 
@@ -123,7 +123,7 @@ impl Shared {
     }
 
     /// Asks a machine below. It is asked in this daemon's name, so who may not see it is turned away here.
-    fn ask_below(&self, viewer: Viewer, node: &Name, question: &Question) -> Result<(OpenQuestion, Place)> {
+    fn ask_below(&self, viewer: Viewer, node: &Name, question: &Question) -> Result<(OpenQuestion, Share)> {
         if !viewer.sees_machines() {
             return Err(Answer::refused(403, "this role may not ask that"));
         }

@@ -9,7 +9,7 @@ use iotide_ledger::alarm::Rule;
 use iotide_report::{AlarmState, NewAlarm};
 use rusqlite::{Connection, OpenFlags, params};
 
-use super::{StoreError, damaged, is_empty, set_aside};
+use super::{StoreError, close_database, damaged, is_empty, set_aside};
 
 /// The file in the store's directory.
 pub(crate) const ALARMS: &str = "alarms.db";
@@ -70,19 +70,21 @@ impl AlarmStore {
         let path = directory.join(ALARMS);
         let opened = match was_one && is_empty(&path) {
             true => Err(StoreError::Missing { path }),
-            false => Self::open_at(path),
+            false => Self::open_in(directory),
         };
         match opened {
             Err(error) if error.is_damage() => {
                 let aside = set_aside(directory, ALARMS, now_ns)?;
                 let loss = format!("{error}{aside}; rules of alarms are missing here");
-                Ok((Self::open_at(directory.join(ALARMS))?, Some(loss)))
+                Ok((Self::open_in(directory)?, Some(loss)))
             }
             opened => Ok((opened?, None)),
         }
     }
 
-    fn open_at(path: PathBuf) -> Result<Self, StoreError> {
+    fn open_in(directory: &Path) -> Result<Self, StoreError> {
+        close_database(directory, ALARMS)?;
+        let path = directory.join(ALARMS);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX

@@ -127,6 +127,26 @@ fn set_aside(directory: &Path, database: &str, now_ns: u64) -> Result<String, St
     Ok(said)
 }
 
+/// Whether a name in the directory of a store is that of a file, or folder, of the store.
+fn is_name_of_store(name: &[u8]) -> bool {
+    [DATABASE, alarms::ALARMS, series::DIRECTORY].iter().any(|own| name.starts_with(own.as_bytes()))
+}
+
+/// Sees that a database is for its owner alone: it is made so, and SQLite gives the files beside it the same mode.
+fn close_database(directory: &Path, database: &str) -> Result<(), StoreError> {
+    let close = || {
+        let folder = OpenDir::open(directory)?;
+        match folder.create(database) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        ["", "-wal", "-shm"]
+            .iter()
+            .try_for_each(|end| folder.close_file_to_others(format!("{database}{end}")))
+    };
+    close().map_err(|cause| StoreError::Directory { path: directory.to_owned(), cause })
+}
+
 /// The database, to write to. There is one writer.
 #[derive(Debug)]
 pub struct Store {
@@ -139,7 +159,8 @@ impl Store {
     /// Opens the database in a directory; makes both if they are not there. One that is damaged is set aside, and the loss recorded.
     pub fn open(directory: &Path, node: &str, now_ns: u64) -> Result<Self, StoreError> {
         let cannot = |cause| StoreError::Directory { path: directory.to_owned(), cause };
-        OpenDir::make_private(directory).map_err(cannot)?;
+        let folder = OpenDir::make_private(directory).map_err(cannot)?;
+        folder.close_to_others(is_name_of_store).map_err(cannot)?;
         let opened = match is_gone(directory) {
             true => Err(StoreError::Missing { path: directory.join(DATABASE) }),
             false => Self::open_database(directory, node),
@@ -177,6 +198,7 @@ impl Store {
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        close_database(directory, DATABASE)?;
         let db = Connection::open_with_flags(&path, flags).map_err(failed)?;
         let version = (|| {
             db.busy_timeout(Duration::from_secs(2))?;

@@ -113,7 +113,9 @@ pub(crate) fn is_of_job(name: &str) -> bool {
 
 /// Opens the directory of the files; makes it if there is none.
 pub(crate) fn open_directory(store: &Path) -> io::Result<OpenDir> {
-    OpenDir::make_private(&store.join(DIRECTORY))
+    let folder = OpenDir::make_private(&store.join(DIRECTORY))?;
+    folder.close_to_others(|_| true)?;
+    Ok(folder)
 }
 
 /// What is in a file.

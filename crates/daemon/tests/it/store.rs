@@ -267,3 +267,38 @@ fn a_database_that_is_cut_anywhere_is_read_or_set_aside() {
         assert!(is_told || n_jobs == 51 || end == 0, "cut at {end}: what is missing is told; {n_jobs} jobs");
     }
 }
+
+#[test]
+fn a_store_that_others_could_read_is_closed_and_one_they_could_change_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = FreshDir::new("store-closed");
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let set = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let own = dir.join("own");
+    std::fs::create_dir(&own).unwrap();
+    set(&own, 0o755);
+    drop(Store::open(&own, "n", 1).unwrap());
+    let database = own.join("iotide.db");
+    assert_eq!((mode(&own), mode(&database)), (0o700, 0o600));
+    // As an earlier version left it.
+    set(&own, 0o755);
+    set(&database, 0o644);
+    let store = Store::open(&own, "n", 2).unwrap();
+    assert_eq!((mode(&own), mode(&database), mode(&own.join("iotide.db-wal"))), (0o700, 0o600, 0o600));
+    drop(store);
+    // A directory with other things in it is not ours to close; its files are.
+    let shared = dir.join("shared");
+    std::fs::create_dir(&shared).unwrap();
+    std::fs::write(shared.join("of others"), "").unwrap();
+    set(&shared, 0o755);
+    drop(Store::open(&shared, "n", 1).unwrap());
+    assert_eq!((mode(&shared), mode(&shared.join("iotide.db"))), (0o755, 0o600));
+    set(&shared, 0o777);
+    let refused = Store::open(&shared, "n", 1).unwrap_err().to_string();
+    assert!(
+        refused.ends_with("other users may replace files in it; name a directory of your own with mode 700"),
+        "{refused}"
+    );
+}

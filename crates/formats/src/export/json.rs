@@ -20,7 +20,8 @@ impl fmt::Display for Quoted<'_> {
                 '\n' => "\\n",
                 '\r' => "\\r",
                 '\t' => "\\t",
-                '\0'..='\x1f' | '\x7f' => "",
+                // All of them lie in the first plane.
+                c if iotide_wire::steers(c) => "",
                 _ => continue,
             };
             f.write_str(&self.0[plain_from..at])?;

@@ -173,8 +173,12 @@ fn a_table_of_any_source_has_the_same_events_to_the_nanosecond() {
         let sources = samples::all().into_iter().map(|sample| (sample.name, sample.bytes));
         for (name, bytes) in sources.chain([("awkward", awkward())]) {
             let table = converted(&bytes, target);
-            let (found, expected) = (in_order(read(&table)), in_order(read(&bytes)));
+            let (found, mut expected) = (in_order(read(&table)), in_order(read(&bytes)));
             let what = format!("{name} as {}:\n{}", target.name(), String::from_utf8_lossy(&table));
+            if target == Target::Csv {
+                // The one thing that CSV cannot say: a character that would steer a terminal.
+                expected.info.files.iter_mut().for_each(|file| *file = file.replace('\u{1}', "\\u{1}"));
+            }
             assert_eq!(named(&found), named(&expected), "{what}");
             assert_eq!(found.info.job, expected.info.job, "{what}");
             assert_eq!(found.losses, expected.losses, "{what}");

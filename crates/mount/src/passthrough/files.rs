@@ -12,7 +12,7 @@ use rustix::io::{Errno, ReadWriteFlags, Result, pread, preadv2, pwrite};
 
 use super::{MAX_REQUEST, Shared, path_of};
 use crate::readers::{QUICK_BYTES, may_block};
-use iotide_gate::Place;
+use iotide_gate::Share;
 use iotide_gate::Who;
 
 /// Whether opening a file waits for those who have a lease on it. A thread that reads the kernel's requests must not.
@@ -30,7 +30,7 @@ pub(super) struct OpenFile {
     /// Whether small reads may have to wait: [`TRIED_FIRST`] and what follows.
     reads: AtomicU8,
     /// Counted among what its user has open.
-    _place: Place,
+    _place: Share,
     /// Who opened it: whose are writes from mapped memory, which the kernel sends in nobody's name.
     pub opener: Who,
 }
@@ -56,7 +56,7 @@ impl Shared {
         Ok(self.opened(opener, place, file, flags))
     }
 
-    fn opened(&self, opener: Who, place: Place, file: OwnedFd, flags: OFlags) -> (FileHandle, FopenFlags) {
+    fn opened(&self, opener: Who, place: Share, file: OwnedFd, flags: OFlags) -> (FileHandle, FopenFlags) {
         let is_direct = flags.contains(OFlags::DIRECT);
         let handle = self.files.insert(OpenFile {
             file,

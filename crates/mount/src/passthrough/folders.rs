@@ -15,13 +15,13 @@ use rustix::io::{Errno, Result};
 use super::Shared;
 use crate::attributes::kind;
 use crate::nodes::Node;
-use iotide_gate::Place;
+use iotide_gate::Share;
 
 /// A folder that is being listed.
 pub(super) struct OpenFolder {
     pub folder: OwnedFd,
     /// Counted among what its user has open.
-    _place: Place,
+    _place: Share,
     /// Only one may move the position at a time.
     listing: Mutex<()>,
 }

@@ -32,8 +32,8 @@ use crate::groups::Groups;
 use crate::locks::{Locks, Wish};
 use crate::nodes::Nodes;
 use crate::privilege::Privilege;
-use iotide_gate::Account;
 use iotide_gate::Crew;
+use iotide_gate::Shares;
 use iotide_gate::{Direction, Permit, Scheduler, Who};
 
 mod files;
@@ -59,7 +59,7 @@ struct Shared {
     nodes: Nodes,
     files: Handles<OpenFile>,
     /// What each user may have open.
-    open_files: Account,
+    open_files: Shares,
     folders: Handles<OpenFolder>,
     /// `/proc/self/fd`, by which a descriptor that only names a file becomes one that reads and writes it.
     descriptors: OwnedFd,
@@ -77,7 +77,7 @@ struct Shared {
 impl PassThrough {
     pub(crate) fn new(
         nodes: Nodes,
-        open_files: Account,
+        open_files: Shares,
         scheduler: Scheduler,
         crew: Crew,
         trust: Duration,

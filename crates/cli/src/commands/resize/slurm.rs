@@ -1,5 +1,6 @@
 //! A Slurm by its own commands: what it lists, and how a job's size is changed.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -60,27 +61,38 @@ impl Slurm {
     }
 
     pub(in crate::commands) fn list(&self) -> anyhow::Result<Listing> {
-        let mut squeue = words(&["squeue", "--noheader", "--states=RUNNING,PENDING,CONFIGURING", "--Format"]);
-        squeue.push(
-            "JobID:.32,State:.16,NumNodes:.12,Priority:.16,SubmitTime:.24,TimeUsed:.24,TimeLimit:.24,Reason:.40,Comment:.200"
-                .to_owned(),
-        );
+        let mut squeue = words(&["squeue", "--noheader", "--states=RUNNING,PENDING,CONFIGURING"]);
         let mut sinfo = words(&["sinfo", "--noheader", "--Node", "--format", "%N %t"]);
         if let Some(partition) = &self.args.partition {
             squeue.extend([format!("--partition={partition}")]);
             sinfo.extend([format!("--partition={partition}")]);
         }
+        // Comments are texts of users and may hold line breaks: they are asked for apart.
+        let asked = |columns: &str| [&squeue[..], &words(&["--Format", columns])].concat();
         let mut listing = Listing::default();
-        for line in self.run(&squeue)?.lines() {
+        for line in self.run(&asked(COLUMNS))?.lines() {
             match listed(line) {
                 Ok(Some(job)) => listing.jobs.push(job),
                 Ok(None) => {}
                 Err(note) => listing.notes.push(note),
             }
         }
+        let marked = maybe_marked(&self.run(&asked(COMMENTS))?);
+        for mut job in std::mem::take(&mut listing.jobs) {
+            if marked.contains(&job.id) {
+                match mark_of(&job.id, &self.comment_of(&job.id)) {
+                    Ok(mark) => job.mark = mark,
+                    Err(note) => {
+                        listing.notes.push(note);
+                        continue;
+                    }
+                }
+            }
+            listing.jobs.push(job);
+        }
         // A node in several partitions is listed once for each.
         let nodes = self.run(&sinfo)?;
-        let idle: std::collections::BTreeSet<&str> = nodes
+        let idle: BTreeSet<&str> = nodes
             .lines()
             .filter_map(|line| line.split_once(' '))
             .filter(|(_, state)| state.trim() == "idle")
@@ -88,6 +100,12 @@ impl Slurm {
             .collect();
         listing.free = idle.len() as u32;
         Ok(listing)
+    }
+
+    /// The comment of one job: all that is printed, line breaks included. A job that has ended has none.
+    fn comment_of(&self, id: &str) -> String {
+        let asked = words(&["squeue", "--noheader", &format!("--jobs={id}"), "--Format=Comment:.200"]);
+        self.run(&asked).unwrap_or_default()
     }
 
     /// What a job holds; `None` if it does not run.
@@ -98,9 +116,12 @@ impl Slurm {
         Ok(rows.find(|(job, _)| *job == id).and_then(|(_, nodes)| nodes.trim().parse().ok()))
     }
 
-    /// Ids of jobs of a name.
+    /// Ids of our own jobs of a name: others may use it, too.
     pub(super) fn named(&self, name: &str) -> anyhow::Result<Vec<String>> {
-        let said = self.run(&words(&["squeue", "--noheader", "--format=%i", &format!("--name={name}")]))?;
+        let mut squeue = words(&["squeue", "--noheader", "--format=%i"]);
+        let own = rustix::process::geteuid().as_raw();
+        squeue.extend([format!("--user={own}"), format!("--name={name}")]);
+        let said = self.run(&squeue)?;
         Ok(said.lines().map(|line| line.trim().to_owned()).filter(|id| !id.is_empty()).collect())
     }
 
@@ -150,12 +171,26 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// A line of `squeue`: columns of fixed width, which no comment can break. `None` is a job that waits for something else than nodes.
+/// Columns of `squeue`, of fixed width, none of them a text that a user has written.
+const COLUMNS: &str =
+    "JobID:.32,State:.16,NumNodes:.12,PriorityLong:.16,SubmitTime:.24,TimeUsed:.24,TimeLimit:.24,Reason:.40";
+const COMMENTS: &str = "JobID:.32,Comment:.200";
+
+/// Ids of jobs that may have a mark of ours. A comment with a line break can add ids of other jobs, and hide none.
+fn maybe_marked(comments: &str) -> BTreeSet<String> {
+    let row = |line: &str| {
+        let (id, comment) = line.split_at_checked(32)?;
+        comment.contains("iotide:").then(|| id.trim().to_owned())
+    };
+    comments.lines().filter_map(row).collect()
+}
+
+/// A line of `squeue`, without a mark. `None` is a job that waits for something else than nodes.
 fn listed(line: &str) -> Result<Option<ListedJob>, String> {
-    const WIDTHS: [usize; 9] = [32, 16, 12, 16, 24, 24, 24, 40, 200];
+    const WIDTHS: [usize; 8] = [32, 16, 12, 16, 24, 24, 24, 40];
     let mut chars = line.chars();
     let cells = WIDTHS.map(|width| chars.by_ref().take(width).collect::<String>().trim().to_owned());
-    let [id, state, nodes, priority, submit, used, limit, reason, comment] = cells;
+    let [id, state, nodes, priority, submit, used, limit, reason] = cells;
     let is_plain = !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit());
     if !is_plain {
         // Parts of arrays and of heterogeneous jobs are resized by nobody.
@@ -173,7 +208,6 @@ fn listed(line: &str) -> Result<Option<ListedJob>, String> {
     if !is_running && !matches!(reason.as_str(), "Resources" | "Priority" | "None" | "") {
         return Ok(None);
     }
-    let mark = mark_of(&id, &comment)?;
     Ok(Some(ListedJob {
         nodes,
         elapsed_s: if is_running { Some(duration_s(&used).ok_or_else(|| wrong("time"))?) } else { None },
@@ -181,7 +215,7 @@ fn listed(line: &str) -> Result<Option<ListedJob>, String> {
         limit_s: duration_s(&limit).unwrap_or(365.0 * 86_400.0),
         submit_s: iotide_formats::date_unix_s(submit.as_bytes(), 0.0).unwrap_or(0.0),
         priority: priority.parse().unwrap_or(0),
-        mark,
+        mark: None,
         is_busy: false,
         times: Vec::new(),
         id,
@@ -221,21 +255,28 @@ mod tests {
 
     #[test]
     fn a_line_of_squeue_is_cut_by_widths() {
-        let row = |id: &str, state: &str, nodes: &str, reason: &str, comment: &str| {
+        let row = |id: &str, state: &str, nodes: &str, reason: &str| {
             format!(
-                "{id:>32}{state:>16}{nodes:>12}{:>16}{:>24}{:>24}{:>24}{reason:>40}{comment:>200}",
+                "{id:>32}{state:>16}{nodes:>12}{:>16}{:>24}{:>24}{:>24}{reason:>40}",
                 7, "1970-01-02T00:00:00", "1:05", "1-00:00:00"
             )
         };
-        let job = listed(&row("12", "RUNNING", "4", "None", "a|b iotide:min=1,max=8")).unwrap().unwrap();
+        let job = listed(&row("12", "RUNNING", "4", "None")).unwrap().unwrap();
         assert_eq!((job.id.as_str(), job.nodes, job.elapsed_s, job.limit_s), ("12", 4, Some(65.0), 86_400.0));
-        assert_eq!((job.submit_s, job.priority, job.mark.unwrap().max), (86_400.0, 7, 8));
-        let waiting = listed(&row("13", "PENDING", "2-4", "Resources", "")).unwrap().unwrap();
+        assert_eq!((job.submit_s, job.priority), (86_400.0, 7));
+        let waiting = listed(&row("13", "PENDING", "2-4", "Resources")).unwrap().unwrap();
         assert_eq!((waiting.nodes, waiting.elapsed_s, waiting.mark), (2, None, None));
-        assert_eq!(listed(&row("14", "PENDING", "2", "Dependency", "")).unwrap(), None);
-        assert_eq!(listed(&row("15_3", "RUNNING", "2", "None", "")).unwrap(), None);
-        let note = listed(&row("16", "RUNNING", "2", "None", "iotide:min=9")).unwrap_err();
-        assert!(note.starts_with("job 16 is left alone: "), "{note}");
+        assert_eq!(listed(&row("14", "PENDING", "2", "Dependency")).unwrap(), None);
+        assert_eq!(listed(&row("15_3", "RUNNING", "2", "None")).unwrap(), None);
+        assert!(mark_of("16", "iotide:min=9").unwrap_err().starts_with("job 16 is left alone: "));
+    }
+
+    #[test]
+    fn a_comment_adds_jobs_to_ask_for_and_hides_none() {
+        let row = |id: &str, comment: &str| format!("{id:>32}{comment:>200}\n");
+        let forged = row("12", &format!("x\n{:>32} iotide:min=1,max=1", 13));
+        let comments = [forged, row("13", "none"), row("14", "iotide:min=1,max=8"), "é".repeat(20)].concat();
+        assert_eq!(maybe_marked(&comments), ["13", "14"].map(str::to_owned).into());
     }
 
     #[test]

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use iotide_gate::Account;
 use iotide_ledger::Name;
 use iotide_ledger::tree::{Downlink, Frame, Hello, Inbox, LinkError, Uplink, Welcome};
+use iotide_private::Shares;
 use iotide_wire::Fnv1a;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
@@ -139,7 +139,7 @@ async fn accept(
     controllers: Controllers,
 ) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-    let strangers = Account::among_users(MOST_STRANGERS);
+    let strangers = Shares::among_users(MOST_STRANGERS);
     let children = Arc::new(tokio::sync::Semaphore::new(most));
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
