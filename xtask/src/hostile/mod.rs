@@ -21,8 +21,11 @@ use std::time::{Duration, Instant};
 use crate::Outcome;
 use crate::product::{self, Server};
 
+mod daemon;
+
 const HELP: &str = "\
-usage: cargo xtask hostile [OPTIONS]        (as root, with FUSE, python3 and setpriv)
+usage: cargo xtask hostile [OPTIONS]           a mount and an arbiter (as root, with FUSE, python3 and setpriv)
+       cargo xtask hostile daemon [OPTIONS]    a daemon (as root, with python3)
 
   --minutes N       how long the attack lasts (60)
   --program FILE    the iotide to attack (built in release mode unless given)
@@ -63,6 +66,9 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
         return Ok(Outcome::Good);
     };
     let program = settings.program.clone().map_or_else(product::build, Ok)?;
+    if settings.is_daemon {
+        return daemon::run(&settings, &program.canonicalize().map_err(|error| error.to_string())?);
+    }
     let bed = Bed::make(&program)?;
     println!(
         "in {}: `iotide sets show control gate-control` tells what the schedulers think",
@@ -192,11 +198,12 @@ struct Settings {
     minutes: f64,
     program: Option<PathBuf>,
     only: Option<Vec<String>>,
+    is_daemon: bool,
 }
 
 impl Settings {
     fn parse(args: &[String]) -> Result<Option<Self>, String> {
-        let mut settings = Self { minutes: 60.0, program: None, only: None };
+        let mut settings = Self { minutes: 60.0, program: None, only: None, is_daemon: false };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or(format!("{arg} needs a value"));
@@ -205,6 +212,7 @@ impl Settings {
                     let minutes = value()?.parse().ok().filter(|minutes| (1.0..=1e4).contains(minutes));
                     settings.minutes = minutes.ok_or("--minutes needs a number of at least 1")?;
                 }
+                "daemon" => settings.is_daemon = true,
                 "--program" => settings.program = Some(PathBuf::from(value()?)),
                 "--only" => settings.only = Some(value()?.split(',').map(str::to_owned).collect()),
                 "--help" | "-h" => return Ok(None),
