@@ -63,6 +63,8 @@ pub enum Refusal {
     Metrics,
     /// A file in the directory of counter pages that is none.
     NoPage,
+    /// Too many files of one user that are no counter pages, or wait.
+    FilesOfUser,
     /// An id that is none.
     JobId,
     /// A page that went away, or was cut, while its process ran.
@@ -71,13 +73,14 @@ pub enum Refusal {
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Jobs,
         Self::JobsOfUser,
         Self::Pages,
         Self::PagesOfUser,
         Self::Metrics,
         Self::NoPage,
+        Self::FilesOfUser,
         Self::JobId,
         Self::PageGone,
     ];
@@ -91,6 +94,7 @@ impl Refusal {
             Self::PagesOfUser => "too_many_pages_of_user",
             Self::Metrics => "too_many_metrics",
             Self::NoPage => "not_a_page",
+            Self::FilesOfUser => "too_many_files_of_user",
             Self::JobId => "bad_job_id",
             Self::PageGone => "page_removed",
         }
@@ -110,6 +114,7 @@ impl Refusal {
             Self::PagesOfUser => "processes not counted because their user had too many",
             Self::Metrics => "values not counted because their job had too many metrics",
             Self::NoPage => "files in the page directory that are no counter pages",
+            Self::FilesOfUser => "files in the page directory not looked at because their owner has too many",
             Self::JobId => "processes that named an invalid job id",
             Self::PageGone => "counter pages removed or cut while their process ran",
         }

@@ -238,6 +238,12 @@ impl OpenDir {
         Ok(file)
     }
 
+    /// Whose a file is, without opening it; `None` if it is gone.
+    pub fn owner_of(&self, name: impl AsRef<OsStr>) -> Option<u32> {
+        let stat = rustix::fs::statat(&self.fd, Path::new(name.as_ref()), AtFlags::SYMLINK_NOFOLLOW);
+        stat.ok().map(|stat| stat.st_uid)
+    }
+
     /// The folder itself, to ask for what is in it.
     pub fn fd(&self) -> impl AsFd + '_ {
         &self.fd

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::{Duration, Instant};
 
 use iotide_ledger::{
     About, Cell, Counters, JobId, Losses, Metric, Name, Parameters, Refusal, Trust, app_id, hex, is_rank,
@@ -35,14 +36,20 @@ mod servers;
 
 /// A file that is not a whole page yet is looked at again for this many scans; then it is none.
 const TRIES: u32 = 100;
-/// More files than this that are no pages are not remembered, and looked at again.
-const MOST_STRANGERS: usize = 8192;
+/// Files of one user that are no pages, or wait for room; more are not looked at.
+const STRANGERS_OF_USER: usize = 1024;
+/// Looking for new files takes no more than one part in this many of the time, however many there are.
+const SCAN_PART: u32 = 20;
+/// Rounds are so far apart; it does not rest for less.
+const ROUND: Duration = Duration::from_millis(100);
+/// Nor does it rest for longer than this.
+const LONGEST_REST: Duration = Duration::from_secs(5);
 /// Lanes that are read in one round, shared by the users that have pages.
 const LANES_A_ROUND: usize = 4096;
 /// Of these, what a user may have however many users there are.
 const LANES_OF_USER: usize = 128;
-/// How often pages are tried again for which there was no room, in rounds.
-const WAITING_ROUNDS: u64 = 10;
+/// How often pages are tried again for which there was no room.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// Rounds in which a page was not changed before it is read less often.
 const IDLE_ROUNDS: u32 = 20;
 /// Readings without a change after which a process that cannot be seen is taken for gone: an hour.
@@ -68,6 +75,11 @@ pub(crate) struct Collector {
     strangers: HashMap<OsString, Stranger>,
     /// Who has processes in which name space of processes, as of a round.
     owners: Option<(u64, HashSet<(u64, u32)>)>,
+    /// Whether files are tried again for which there was no room, and when that was done last.
+    is_time_to_try: bool,
+    tried: Option<Instant>,
+    /// When new files are next looked for.
+    rests_until: Option<Instant>,
     /// When the directory was last changed, as far as it was read.
     scanned: Option<(i64, i64)>,
     rounds: u64,
@@ -79,9 +91,37 @@ pub(crate) struct Collector {
 #[derive(Debug)]
 struct Stranger {
     inode: u64,
+    uid: u32,
     tries: u32,
     /// A page for which there is no room; it is tried again as long as it is there.
     waits_for: Option<Refusal>,
+}
+
+/// What each user has in the directory, in one look at it.
+#[derive(Debug, Default)]
+struct Users {
+    strangers: HashMap<u32, usize>,
+    /// Users for whose pages there is no room now.
+    refused: HashSet<u32>,
+    /// Files that are not looked at.
+    n_ignored: u64,
+}
+
+impl Users {
+    fn of(strangers: &HashMap<OsString, Stranger>) -> Self {
+        let mut users = Self::default();
+        strangers.values().for_each(|stranger| *users.strangers.entry(stranger.uid).or_default() += 1);
+        users
+    }
+
+    /// Whether another file of a user is looked at.
+    fn takes(&mut self, uid: u32) -> bool {
+        let own = self.strangers.entry(uid).or_default();
+        let takes = *own < STRANGERS_OF_USER || uid == 0;
+        *own += usize::from(takes);
+        self.n_ignored += u64::from(!takes);
+        takes
+    }
 }
 
 #[derive(Debug)]
@@ -125,6 +165,9 @@ impl Collector {
             counted: HashSet::new(),
             strangers: HashMap::new(),
             owners: None,
+            is_time_to_try: false,
+            tried: None,
+            rests_until: None,
             scanned: None,
             rounds: 0,
             buffer: Vec::new(),
@@ -211,9 +254,18 @@ impl Collector {
         if is_settled && !self.rounds.is_multiple_of(10) {
             return;
         }
+        let began = Instant::now();
+        if self.rests_until.is_some_and(|until| began < until) {
+            return;
+        }
         self.scanned = Some(changed);
         let Ok(entries) = rustix::fs::Dir::read_from(self.folder.fd()) else { return };
         let mut there = HashSet::new();
+        let mut users = Users::of(&self.strangers);
+        self.is_time_to_try = self.tried.is_none_or(|tried| began - tried >= TRY_AGAIN);
+        if self.is_time_to_try {
+            self.tried = Some(began);
+        }
         for entry in entries.flatten() {
             use std::os::unix::ffi::OsStringExt;
             let name = OsString::from_vec(entry.file_name().to_bytes().to_vec());
@@ -225,11 +277,12 @@ impl Collector {
                 continue;
             }
             if !self.pages.contains_key(&name) {
-                self.meet(now_ns, &name, entry.ino(), leaf, earlier);
+                self.meet(now_ns, &name, entry.ino(), &mut users, leaf, earlier);
             }
             there.insert(name);
         }
         let mut waiting = Losses::default();
+        waiting.add(Refusal::FilesOfUser, users.n_ignored);
         self.strangers.retain(|name, stranger| {
             let is_there = there.contains(name);
             match stranger.waits_for {
@@ -257,6 +310,8 @@ impl Collector {
                 leaf.gone(now_ns, &page.id, loss);
             }
         }
+        let rest = SCAN_PART * began.elapsed();
+        self.rests_until = (rest > ROUND).then(|| Instant::now() + rest.min(LONGEST_REST));
     }
 
     /// Looks at a file that is not known as a page.
@@ -265,21 +320,28 @@ impl Collector {
         now_ns: u64,
         name: &OsString,
         inode: u64,
+        users: &mut Users,
         leaf: &mut Leaf,
         earlier: &mut dyn FnMut(&Name, u32, &JobId) -> Earlier,
     ) {
         if self.inodes.contains(&inode) {
             return; // another name of a page that is known
         }
-        if let Some(known) = self.strangers.get(name).filter(|known| known.inode == inode) {
-            let rests = match known.waits_for {
-                Some(_) => !self.rounds.is_multiple_of(WAITING_ROUNDS),
-                None => known.tries >= TRIES,
-            };
-            if rests {
-                return;
-            }
+        let known = self.strangers.get(name).filter(|known| known.inode == inode);
+        let rests = known.is_some_and(|known| match known.waits_for {
+            Some(_) => !self.is_time_to_try || users.refused.contains(&known.uid),
+            None => known.tries >= TRIES,
+        });
+        if rests {
+            return;
         }
+        let uid = match known.map(|known| known.uid) {
+            Some(uid) => uid,
+            None => match self.folder.owner_of(name) {
+                Some(uid) if users.takes(uid) => uid,
+                _ => return,
+            },
+        };
         match self.open(now_ns, name, leaf, earlier) {
             Ok(page) => {
                 self.strangers.remove(name);
@@ -287,15 +349,15 @@ impl Collector {
                 self.pages.insert(name.clone(), page);
             }
             Err(refusal) => {
-                if self.strangers.len() >= MOST_STRANGERS && !self.strangers.contains_key(name) {
-                    return;
-                }
-                let new = || Stranger { inode, tries: 0, waits_for: None };
+                let new = || Stranger { inode, uid, tries: 0, waits_for: None };
                 let known = self.strangers.entry(name.clone()).or_insert_with(new);
                 if known.inode != inode {
                     *known = new();
                 }
                 known.waits_for = Some(refusal).filter(|refusal| refusal.is_limit());
+                if known.waits_for.is_some() {
+                    users.refused.insert(uid);
+                }
                 known.tries = known.tries.saturating_add(u32::from(known.waits_for.is_none()));
                 if known.tries == TRIES && refusal == Refusal::NoPage {
                     leaf.refuse(Refusal::NoPage, 1);
