@@ -32,6 +32,8 @@ const NOTE_NS: u64 = 1_000_000_000;
 const OWN_EPOCH: u64 = 0;
 /// Rates are over this many notes.
 const RATE_NOTES: usize = 10;
+/// Pages that there was no room for, beyond which they are noted as lost for good.
+const MOST_REFUSED: usize = 65_536;
 
 /// The machine.
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub struct Leaf {
     node: Name,
     limits: Limits,
     losses: Losses,
+    /// Pages that there was no room for; one that is tried again is one.
+    refused: HashMap<PageId, Refusal>,
     /// Whether a daemon above is to have the jobs that end here.
     sends_up: bool,
     pages: BTreeMap<PageId, Page>,
@@ -136,6 +140,7 @@ impl Leaf {
             node,
             limits,
             losses: Losses::default(),
+            refused: HashMap::new(),
             sends_up: false,
             pages: BTreeMap::new(),
             pages_of_user: HashMap::new(),
@@ -201,12 +206,15 @@ impl Leaf {
             None
         };
         if let Some(refusal) = refusal {
-            self.losses.add(refusal, 1);
-            return Err(refusal);
+            return Err(self.refuse_page(page, refusal));
         }
         // A cgroup was there before any process, and knows less.
         let standing = if page.is_group() { Standing::LAST } else { Standing::of(&process) };
-        let key = self.job_of(now_ns, standing, &process, earlier)?;
+        let key = match self.job_of(now_ns, standing, &process, earlier) {
+            Ok(key) => key,
+            Err(refusal) => return Err(self.refuse_page(page, refusal)),
+        };
+        self.refused.remove(&page);
         if let Some(job) = self.jobs.get_mut(&key) {
             let size = process.n_ranks.or(job.n_ranks).unwrap_or(job.about.size);
             let speaker = if standing < job.speaker { process.about } else { job.about.clone() };
@@ -222,6 +230,15 @@ impl Leaf {
         }
         self.add_page(page, &key, Arc::default(), false);
         Ok(())
+    }
+
+    /// Notes a process that there is no room for: it is not counted until it is adopted.
+    fn refuse_page(&mut self, page: PageId, refusal: Refusal) -> Refusal {
+        if self.refused.len() >= MOST_REFUSED {
+            self.refused.drain().for_each(|(_, refusal)| self.losses.add(refusal, 1));
+        }
+        self.refused.insert(page, refusal);
+        refusal
     }
 
     fn add_page(&mut self, page: PageId, key: &JobKey, counters: Arc<Counters>, is_stored: bool) {
@@ -265,7 +282,8 @@ impl Leaf {
             n_ranks: news.n_ranks,
             about: news.about,
         };
-        let key = self.job_of(now_ns, Standing::of(&process), &process, earlier)?;
+        let key = self.job_of(now_ns, Standing::of(&process), &process, earlier);
+        let key = key.inspect_err(|refusal| self.losses.add(*refusal, 1))?;
         let Some(job) = self.jobs.get_mut(&key) else { return Err(Refusal::Jobs) };
         if !job.is_here && job.about != process.about {
             (job.about, job.is_stored) = (process.about, false);
@@ -403,7 +421,6 @@ impl Leaf {
             }
         };
         if self.jobs.len() >= self.limits.jobs {
-            self.losses.add(Refusal::Jobs, 1);
             return Err(Refusal::Jobs);
         }
         let mut job = Running::new(about, now_ns);
@@ -639,6 +656,7 @@ impl Leaf {
             total,
             elsewhere,
             losses: self.losses.clone(),
+            refused: Losses::of(self.refused.values()),
             n_pages: self.pages.keys().filter(|page| !page.is_group()).count(),
         }
     }

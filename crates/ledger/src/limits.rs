@@ -94,6 +94,13 @@ impl Losses {
         }
     }
 
+    /// Counts each of some refusals once.
+    pub fn of<'r>(refusals: impl Iterator<Item = &'r Refusal>) -> Self {
+        let mut losses = Self::default();
+        refusals.for_each(|refusal| losses.add(*refusal, 1));
+        losses
+    }
+
     /// How often.
     pub fn get(&self, what: Refusal) -> u64 {
         self.0.get(&what).copied().unwrap_or(0)

@@ -242,6 +242,8 @@ impl Collector {
                 self.inodes.insert(page.inode);
                 self.pages.insert(name.clone(), page);
             }
+            // It is tried again when there may be room, and counted in full then: its page stays until it is stored.
+            Err(Refusal::Jobs | Refusal::Pages | Refusal::PagesOfUser) => {}
             Err(refusal) => {
                 if self.strangers.len() >= MOST_STRANGERS && !self.strangers.contains_key(name) {
                     return;

@@ -469,7 +469,7 @@ impl Answers {
                     processes: view.n_pages as u64,
                     bytes_read: io.read.bytes,
                     bytes_written: io.write.bytes,
-                    losses: view.losses.iter().map(|(_, n)| n).sum(),
+                    losses: view.not_counted().map(|(_, n)| n).sum(),
                     ..NodeEntry::default()
                 }],
             };
@@ -505,7 +505,7 @@ impl Answers {
         }
         let mut losses = self.ask(|reader| reader.losses(None))?;
         let view = self.shared.view();
-        losses.extend(view.losses.iter().map(|(what, n)| format!("{n} {}", what.what())));
+        losses.extend(view.not_counted().map(|(what, n)| format!("{n} {}", what.what())));
         losses.extend(self.shared.store_fault.read().unwrap_or_else(PoisonError::into_inner).clone());
         losses.extend(self.shared.series.fault());
         losses.extend(self.shared.alarms.fault());

@@ -169,6 +169,11 @@ fn itself(text: &mut Exposition, of: &Of<'_>) {
     for (what, n) in of.view.losses.iter() {
         family.sample(&[("reason", what.as_str())], n);
     }
+    let help = "Processes that are not counted unless there is room for them later, by reason.";
+    let mut family = text.family("iotide_daemon_refused_processes", Kind::Gauge, help);
+    for (what, n) in of.view.refused.iter() {
+        family.sample(&[("reason", what.as_str())], n);
+    }
 }
 
 /// Alarms, and who is told of them.

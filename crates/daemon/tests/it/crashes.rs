@@ -246,7 +246,18 @@ fn too_many_pages_of_one_user_do_not_keep_out_another() {
     assert_eq!((0..5).filter(|index| adopt(*index, 1000)).count(), 3);
     assert_eq!((5..10).filter(|index| adopt(*index, 1001)).count(), 3);
     assert_eq!((10..20).filter(|index| adopt(*index, 1002 + index)).count(), 2);
-    assert_eq!(leaf.view(1).losses.iter().map(|(_, n)| n).sum::<u64>(), 2 + 2 + 8);
+    // The same are tried again and again, and are as many as before.
+    assert_eq!((0..20).filter(|index| adopt(*index, 1000)).count(), 8);
+    let not_counted = |leaf: &Leaf| leaf.view(1).not_counted().map(|(_, n)| n).sum::<u64>();
+    assert_eq!(not_counted(&leaf), 2 + 2 + 8);
+    // One has ended and is stored: there is room for another, which is no longer a loss.
+    leaf.gone(1, &PageId::new("0.page:0"), None);
+    let acts = leaf.tick(2_000_000_000);
+    leaf.stored(&acts);
+    let waiting = PageId::new("3.page:3");
+    leaf.adopt(2_000_000_000, waiting, Process { uid: 1000, ..process(1) }, |_, _, _| Earlier::default())
+        .unwrap();
+    assert_eq!(not_counted(&leaf), 1 + 2 + 8);
 }
 
 #[test]
@@ -261,13 +272,14 @@ fn jobs_beyond_the_limit_are_refused_until_others_have_ended() {
     assert_eq!((adopt(&mut leaf, 1, 0), adopt(&mut leaf, 2, 0)), (Ok(()), Ok(())));
     assert_eq!(adopt(&mut leaf, 3, 0), Err(Refusal::Jobs));
     assert_eq!(adopt(&mut leaf, 1, 1), Ok(()), "one that is known may have more processes");
-    assert_eq!(leaf.view(second).losses.iter().collect::<Vec<_>>(), [(Refusal::Jobs, 1)]);
+    assert_eq!(leaf.view(second).not_counted().collect::<Vec<_>>(), [(Refusal::Jobs, 1)]);
     leaf.gone(second, &page(2, 0), None);
     for at in [second, 3 * second] {
         let acts = leaf.tick(at);
         leaf.stored(&acts);
     }
     assert_eq!(adopt(&mut leaf, 3, 0), Ok(()));
+    assert_eq!(leaf.view(second).not_counted().next(), None, "it is counted now");
 }
 
 #[test]
