@@ -67,12 +67,7 @@ impl Kind {
     /// The name and the type that stand above the samples of a family.
     ///
     /// OpenMetrics has counters by names without `_total`. A counter that has no such end, or whose shorter name is another family's, is of unknown type there.
-    fn head<'n>(
-        self,
-        name: &'n str,
-        format: Format,
-        is_taken: impl Fn(&str) -> bool,
-    ) -> (&'n str, &'static str) {
+    fn head(self, name: &str, format: Format, is_taken: impl Fn(&str) -> bool) -> (&str, &'static str) {
         match (self, format, name.strip_suffix(TOTAL)) {
             (_, Format::Text, _) => (name, self.name()),
             (Self::Counter, _, Some(shorter)) if !is_taken(shorter) => (shorter, self.name()),

@@ -1,6 +1,7 @@
 //! What Prometheus scrapes.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use iotide_ledger::tree::{KnownNode, NodeNews};
@@ -47,6 +48,7 @@ pub(crate) struct Of<'a> {
 impl Answers {
     /// Answers Prometheus in the format that it prefers.
     pub(super) fn scrape(&self, viewer: Viewer, query: &str, format: Format) -> Answer {
+        self.shared.has_answered.store(true, Ordering::Relaxed);
         let asked = Asked::parse(query);
         asked.and_then(|asked| self.metrics(viewer, &asked, format)).unwrap_or_else(|refused| refused)
     }

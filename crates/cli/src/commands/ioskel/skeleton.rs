@@ -345,13 +345,13 @@ impl Heard {
     ) {
         let mut n_done = 0;
         while n_done < self.n_processes {
+            if stop.load(Ordering::Relaxed) {
+                self.failure.get_or_insert("interrupted".to_owned());
+                crew.stop();
+                break;
+            }
             let (rank, message) = match messages.recv_timeout(LOOKS_AGAIN) {
                 Ok(heard) => heard,
-                Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
-                    self.failure.get_or_insert("interrupted".to_owned());
-                    crew.stop();
-                    break;
-                }
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => break, // all gone; `Crew::wait` tells how
             };
