@@ -109,6 +109,12 @@ pub fn observe<B: EventSink + Default>(input: &Input, options: &OpenOptions) -> 
     Ok(Observed::read(input.open(options)?, input.name())?)
 }
 
+/// Bytes over the wall time in which at least one process was reading or writing.
+fn bandwidth(reads: &StepSignal, writes: &StepSignal) -> Option<f64> {
+    let both = reads.plus(writes);
+    Some(both.volume_bytes() / both.busy_s()).filter(|bps| bps.is_finite() && *bps > 0.0)
+}
+
 impl<B: EventSink + Default> Observed<B> {
     /// Reads a trace called `name` that is open already.
     pub fn read(reader: Reader, name: impl Into<Untrusted>) -> Result<Self, ReadError> {
@@ -118,11 +124,14 @@ impl<B: EventSink + Default> Observed<B> {
         let (sink, beside) = sinks;
         let resolution_s =
             sink.read.resolution_s().into_iter().chain(sink.write.resolution_s()).reduce(f64::max);
+        let (reads, writes) = (sink.read.finish(), sink.write.finish());
+        let source = Source::new(name, format.name(), &sink.tally, &info.job);
+        let bandwidth_bps = (sink.tally.share_by_file() == 0.0).then(|| bandwidth(&reads, &writes)).flatten();
         Ok(Self {
-            source: Source { resolution_s, ..Source::new(name, format.name(), &sink.tally, &info.job) },
+            source: Source { resolution_s, bandwidth_bps, ..source },
             format,
-            reads: sink.read.finish(),
-            writes: sink.write.finish(),
+            reads,
+            writes,
             demand: demand(&sink.async_phases.finish()),
             losses: sink.losses,
             beside,

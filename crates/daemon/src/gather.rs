@@ -371,7 +371,7 @@ impl Gathering {
             processes: view.n_pages as u64,
             bytes_read: io.read.bytes,
             bytes_written: io.write.bytes,
-            losses: view.losses.iter().map(|(_, n)| n).sum::<u64>() + hub.n_refused() + hub.n_missed(),
+            losses: view.not_counted().map(|(_, n)| n).sum::<u64>() + hub.n_refused() + hub.n_missed(),
             silent_ns: 0,
         }
     }

@@ -672,15 +672,14 @@ impl Leaf {
                 write_bps,
             }
         });
-        let mut losses = self.losses.clone();
-        losses.add_all(&self.waiting);
         View {
             at_ns: now_ns,
             node: self.node.clone(),
             jobs: jobs.collect(),
             total,
             elsewhere,
-            losses,
+            losses: self.losses.clone(),
+            refused: self.waiting.clone(),
             n_pages: self.pages.keys().filter(|page| !page.is_group()).count(),
         }
     }

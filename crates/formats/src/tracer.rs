@@ -205,6 +205,8 @@ pub(crate) struct Process {
     pub(crate) host: String,
     job_id: String,
     exe: String,
+    /// The program and its arguments.
+    command: String,
     files: HashMap<u32, FileId>,
     pub(crate) end: Option<End>,
     pub(crate) n_records: u64,
@@ -290,6 +292,7 @@ impl Process {
             host: text(facts.host),
             job_id: text(facts.job_id),
             exe: text(facts.exe),
+            command: command_line(&text(facts.exe), &text(facts.command)),
             files: HashMap::new(),
             end: None,
             n_records: 0,
@@ -554,6 +557,12 @@ fn number_ranks(processes: &mut [(Stream, Process)]) {
     }
 }
 
+/// The path of a program, followed by the arguments of its command line.
+fn command_line(exe: &str, command: &str) -> String {
+    let arguments = command.trim_end_matches('\0').split('\0').skip(1);
+    [exe].into_iter().chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
 pub(crate) fn job_of<'a>(
     mut processes: impl Iterator<Item = &'a Process> + Clone,
     origin_ns: i64,
@@ -574,7 +583,7 @@ pub(crate) fn job_of<'a>(
         },
         n_told: None,
         user: ranks().next().map(|process| process.uid.to_string()),
-        exe: text(|process| &process.exe),
+        exe: text(|process| &process.command),
         job_id: text(|process| &process.job_id),
         start_time_unix_s: Some(origin_ns as f64 * 1e-9),
         n_nodes: Some(hosts.len() as u64).filter(|&n| n > 0),
@@ -695,6 +704,7 @@ mod tests {
                 exe: b"/bin/app",
                 mpi: b"",
                 run: b"",
+                command: b"app\0-x\0in.nc\0",
             };
             let mut payload = [0; Facts::MAX_SIZE];
             let n = facts.encode(&mut payload).unwrap();

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
 
-use crate::exposition::{put_label, put_number};
+use crate::exposition::{Format, TOTAL, put_label, put_number};
 
 /// Samples of one exporter.
 pub const MOST_SAMPLES: usize = 20_000;
@@ -61,6 +61,18 @@ impl Kind {
             Self::Histogram => &["_bucket", "_sum", "_count"],
             Self::Summary => &["", "_sum", "_count"],
             Self::Untyped => &["", "_bucket", "_gsum", "_gcount"],
+        }
+    }
+
+    /// The name and the type that stand above the samples of a family.
+    ///
+    /// OpenMetrics has counters by names without `_total`. A counter that has no such end, or whose shorter name is another family's, is of unknown type there.
+    fn head(self, name: &str, format: Format, is_taken: impl Fn(&str) -> bool) -> (&str, &'static str) {
+        match (self, format, name.strip_suffix(TOTAL)) {
+            (_, Format::Text, _) => (name, self.name()),
+            (Self::Counter, _, Some(shorter)) if !is_taken(shorter) => (shorter, self.name()),
+            (Self::Counter | Self::Untyped, ..) => (name, "unknown"),
+            _ => (name, self.name()),
         }
     }
 }
@@ -152,7 +164,7 @@ impl Exported {
 
     /// Appends what several exporters show to an exposition, each with labels of its own: all samples of a name together, as the format wants it.
     /// Where two call different things by one name, the first has it. Returns how many samples were left out for that.
-    pub fn write(all: &[(Vec<(&str, &str)>, &Self)], text: &mut String) -> u64 {
+    pub fn write(all: &[(Vec<(&str, &str)>, &Self)], format: Format, text: &mut String) -> u64 {
         let mut names: BTreeMap<&str, Kind> = BTreeMap::new();
         for (_, exported) in all {
             for (name, family) in &exported.families {
@@ -160,20 +172,25 @@ impl Exported {
             }
         }
         let mut n_left_out = 0;
-        for (name, kind) in names {
+        for (name, kind) in &names {
+            let kind = *kind;
+            let (head, kind_name) = kind.head(name, format, |name| names.contains_key(name));
             let mut has_head = false;
             for (added, exported) in all {
-                let Some(family) = exported.families.get(name) else { continue };
+                let Some(family) = exported.families.get(*name) else { continue };
                 if family.kind != kind {
                     n_left_out += family.samples.len() as u64;
                     continue;
                 }
                 if !std::mem::replace(&mut has_head, true) {
                     if !family.help.is_empty() {
-                        let help = family.help.replace('\\', "\\\\").replace('\n', "\\n");
-                        let _ = writeln!(text, "# HELP {name} {help}");
+                        let mut help = family.help.replace('\\', "\\\\").replace('\n', "\\n");
+                        if format == Format::OpenMetrics {
+                            help = help.replace('"', "\\\"");
+                        }
+                        let _ = writeln!(text, "# HELP {head} {help}");
                     }
-                    let _ = writeln!(text, "# TYPE {name} {}", kind.name());
+                    let _ = writeln!(text, "# TYPE {head} {kind_name}");
                 }
                 family.samples.iter().for_each(|sample| sample.write(added, text));
             }
@@ -326,7 +343,7 @@ mod tests {
 
     fn written(text: &str) -> String {
         let mut out = String::new();
-        Exported::write(&[(vec![("node", "n1")], &Exported::read(text))], &mut out);
+        Exported::write(&[(vec![("node", "n1")], &Exported::read(text))], Format::Text, &mut out);
         out
     }
 
@@ -348,6 +365,19 @@ mod tests {
              # TYPE size summary\nsize{node=\"n1\",quantile=\"0.5\"} 2\nsize_sum{node=\"n1\"} 9\nsize_count{node=\"n1\"} 4\n\
              # TYPE took_seconds histogram\ntook_seconds_bucket{node=\"n1\",le=\"0.1\"} 3\n\
              took_seconds_bucket{node=\"n1\",le=\"+Inf\"} 5\ntook_seconds_sum{node=\"n1\"} 1.5\ntook_seconds_count{node=\"n1\"} 5\n"
+        );
+    }
+
+    #[test]
+    fn openmetrics_has_other_heads_for_the_same_samples() {
+        let shown = "# HELP a_total Says \"a\".\n# TYPE a_total counter\na_total 1\n# TYPE b counter\nb 2\n# TYPE c gauge\nc 3\n\
+                     # TYPE c_total counter\nc_total 4\nd 5\n";
+        let mut text = String::new();
+        Exported::write(&[(Vec::new(), &Exported::read(shown))], Format::OpenMetrics, &mut text);
+        assert_eq!(
+            text,
+            "# HELP a Says \\\"a\\\".\n# TYPE a counter\na_total 1\n# TYPE b unknown\nb 2\n# TYPE c gauge\nc 3\n\
+             # TYPE c_total unknown\nc_total 4\n# TYPE d unknown\nd 5\n"
         );
     }
 
@@ -409,7 +439,7 @@ mod tests {
             (vec![("node", "n1"), ("exporter", "y")], &two),
             (vec![("node", "n1"), ("exporter", "z")], &three),
         ];
-        assert_eq!(Exported::write(&all, &mut text), 1);
+        assert_eq!(Exported::write(&all, Format::Text, &mut text), 1);
         assert_eq!(
             text,
             "# TYPE a counter\na{node=\"n1\",exporter=\"x\",exported_exported_node=\"of theirs\",exported_node=\"x\"} 1\na{node=\"n1\",exporter=\"y\"} 2\n\
@@ -424,11 +454,11 @@ mod tests {
             for text in [text, wild] {
                 let exported = Exported::read(&text);
                 let mut out = String::new();
-                prop_assert_eq!(Exported::write(&[(Vec::new(), &exported)], &mut out), 0);
+                prop_assert_eq!(Exported::write(&[(Vec::new(), &exported)], Format::Text, &mut out), 0);
                 let again = Exported::read(&out);
                 prop_assert_eq!(again.n_refused, 0, "{}", out);
                 let mut twice = String::new();
-                Exported::write(&[(Vec::new(), &again)], &mut twice);
+                Exported::write(&[(Vec::new(), &again)], Format::Text, &mut twice);
                 prop_assert_eq!(out, twice);
             }
         }

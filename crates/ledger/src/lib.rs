@@ -20,7 +20,7 @@ pub use crate::{
     counters::{Cell, Counters, IoSums, Metric, is_rank, op_name},
     digest::{app_id, hex},
     exported::Exported,
-    exposition::{Exposition, Kind},
+    exposition::{Exposition, Format, Kind},
     identity::{IdError, JobId, JobKey, Name, Trust},
     limits::{Limits, Losses, Refusal},
     parameters::Parameters,

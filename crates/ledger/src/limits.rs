@@ -133,11 +133,6 @@ impl Losses {
         }
     }
 
-    /// Counts what others have refused.
-    pub fn add_all(&mut self, others: &Self) {
-        others.iter().for_each(|(what, n)| self.add(what, n));
-    }
-
     /// How often.
     pub fn get(&self, what: Refusal) -> u64 {
         self.0.get(&what).copied().unwrap_or(0)

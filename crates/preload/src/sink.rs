@@ -38,6 +38,7 @@ struct Shared {
     path: Bytes<3072>,
     host: Bytes<256>,
     exe: Bytes<1024>,
+    command: Bytes<1024>,
     mpi: Bytes<256>,
     facts: [u8; Facts::MAX_SIZE],
     /// When the process began: (ticks, nanoseconds).
@@ -50,6 +51,7 @@ static SHARED: Global = Global(UnsafeCell::new(Shared {
     path: Bytes::new(),
     host: Bytes::new(),
     exe: Bytes::new(),
+    command: Bytes::new(),
     mpi: Bytes::new(),
     facts: [0; Facts::MAX_SIZE],
     start: (0, 0),
@@ -70,6 +72,9 @@ pub fn start() {
         let mut exe = [0; 1024];
         shared.exe.clear();
         shared.exe.push(sys::readlink(c"/proc/self/exe", &mut exe).unwrap_or(b""));
+        let mut command = [0; 1024];
+        shared.command.clear();
+        shared.command.push(sys::read_small(c"/proc/self/cmdline", &mut command).unwrap_or(b""));
         shared.path.clear();
         shared.path.push(config::get().directory.get());
         shared.path.push(b"/");
@@ -367,6 +372,7 @@ fn facts(shared: &mut Shared) -> &[u8] {
         exe: shared.exe.get(),
         mpi: shared.mpi.get(),
         run: config.run.get(),
+        command: shared.command.get(),
     };
     let n = facts.encode(&mut shared.facts).unwrap_or(0);
     &shared.facts[..n]

@@ -109,6 +109,20 @@ pub struct AlarmState {
     pub why: Option<String>,
 }
 
+/// The answer to a change of the rules.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AlarmDone {
+    /// What was done, in a sentence.
+    pub done: Untrusted,
+}
+
+impl AlarmDone {
+    /// Reads what a daemon answered.
+    pub fn from_json(json: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(json).map_err(|error| error.to_string())
+    }
+}
+
 /// A rule that someone asks for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -225,7 +239,7 @@ impl AlarmList {
                 [
                     rule.name.shortened(40).for_terminal(),
                     rule.expr.shortened(60).for_terminal(),
-                    shown(rule.clear),
+                    value_text(&rule.expr, rule.clear),
                     text::seconds(rule.for_s),
                     rule.about(),
                     rule.severity.for_terminal(),
@@ -234,20 +248,49 @@ impl AlarmList {
             };
             out.push_str(&table(&head, &self.rules.iter().map(row).collect::<Vec<_>>()));
         }
-        let mut states = |title: &str, states: &[AlarmState]| {
+        let mut states = |title: &str, states: &[AlarmState], now_unix_s: Option<f64>| {
             if !states.is_empty() {
-                let head = ["rule", "job", "user", "state", "value", "when", "lasted"];
+                let head = ["rule", "job", "user", "state", "value", "since", "fired for"];
                 let rows: Vec<_> = states.iter().map(|state| state.row(now_unix_s)).collect();
                 out.push_str(&format!("\n{title}\n{}", table(&head, &rows)));
             }
         };
-        states("firing now", &self.firing);
-        states("history", &self.history[..self.history.len().min(MOST_HISTORY)]);
+        states("firing now", &self.firing, Some(now_unix_s));
+        let past: Vec<AlarmState> = self.past().take(MOST_HISTORY).cloned().collect();
+        states("history", &past, None);
         out
+    }
+
+    /// Alarms of the past, each once, the latest first.
+    ///
+    /// The history has the begin and the end of an alarm. An end knows its begin; a begin is of interest only where its end was lost.
+    pub(crate) fn past(&self) -> impl Iterator<Item = &AlarmState> {
+        self.history.iter().filter(|state| {
+            let is_same = |other: &AlarmState| {
+                (&other.name, other.owner, &other.job) == (&state.name, state.owner, &state.job)
+                    && (other.since_unix_s - state.since_unix_s).abs() < 1e-3
+            };
+            let has_ended = || self.history.iter().any(|other| other.end_unix_s.is_some() && is_same(other));
+            state.end_unix_s.is_some() || !has_ended() && !self.firing.iter().any(is_same)
+        })
     }
 }
 
 impl AlarmRule {
+    /// The rule in a sentence: `busy: rate(write_bytes) > 2GB for 30 s, of each job; ends at 1 GB/s; severity warning`.
+    pub fn to_text(&self) -> String {
+        let for_s =
+            if self.for_s > 0.0 { format!(" for {}", text::seconds(self.for_s)) } else { String::new() };
+        format!(
+            "{}: {}{for_s}, of {}; ends at {}; severity {}",
+            self.name.for_terminal(),
+            self.expr.for_terminal(),
+            self.about(),
+            value_text(&self.expr, self.clear),
+            self.severity.for_terminal(),
+        )
+    }
+
     fn about(&self) -> String {
         let mut parts: Vec<String> = match self.on.as_str() {
             "node" => vec!["the machine".to_owned()],
@@ -268,11 +311,11 @@ impl AlarmState {
         serde_json::from_slice(json).ok()
     }
 
-    fn row(&self, now_unix_s: f64) -> [String; 7] {
+    /// `now_unix_s`: until when an alarm that has not ended fires; `None`: its end is not known.
+    fn row(&self, now_unix_s: Option<f64>) -> [String; 7] {
         let named = |text: &Option<Untrusted>| {
             text.as_ref().map_or_else(|| "–".to_owned(), |text| text.shortened(32).for_terminal())
         };
-        let until = self.end_unix_s.or((self.state == "firing").then_some(now_unix_s));
         [
             self.name.shortened(40).for_terminal(),
             named(&self.job),
@@ -281,24 +324,24 @@ impl AlarmState {
                 Some(why) => format!("{}: {why}", self.state),
                 None => self.state.clone(),
             },
-            self.value.map_or("–".to_owned(), shown),
-            text::date(self.end_unix_s.unwrap_or(self.since_unix_s)),
-            until.map_or("–".to_owned(), |until| {
-                text::seconds((until - self.since_unix_s).max(0.0).round())
-            }),
+            self.value.map_or("–".to_owned(), |value| value_text(&self.expr, value)),
+            text::date(self.since_unix_s),
+            self.end_unix_s.or(now_unix_s).map_or("–".to_owned(), |until| self.lasted(until)),
         ]
+    }
+
+    /// How long it had fired at a time.
+    pub(crate) fn lasted(&self, until_unix_s: f64) -> String {
+        text::seconds((until_unix_s - self.since_unix_s).max(0.0).round())
     }
 }
 
-/// A value in as many digits as a person reads.
-fn shown(value: f64) -> String {
-    let size = value.abs();
-    if value == value.round() && size < 1e6 {
-        format!("{value}")
-    } else if (1e-3..1e6).contains(&size) {
-        format!("{value:.3}")
-    } else {
-        format!("{value:.3e}")
+/// A value of a condition: of bytes, as people say them.
+pub(crate) fn value_text(expr: &Untrusted, value: f64) -> String {
+    match (expr.mentions("bytes"), expr.mentions("rate("), expr.mentions("predicted_load")) {
+        (_, _, true) | (true, true, _) => text::bandwidth(value),
+        (true, false, _) => text::bytes(value),
+        _ => text::digits(value, 4),
     }
 }
 
@@ -511,6 +554,10 @@ mod tests {
         let rule = NewAlarm::from_json(json.as_bytes()).unwrap().rule(Some(1000)).unwrap();
         assert_eq!(NewAlarm::of(&rule).rule(Some(1000)).unwrap(), rule);
         assert_eq!((rule.level, rule.clear, rule.for_ns), (1e9, 5e8, 30_000_000_000));
+        assert_eq!(
+            AlarmRule::of(&rule).to_text(),
+            "a: rate(x) > 1GB for 30 s, of each job, user ada, of uid 1000; ends at 500000000; severity page"
+        );
         for (json, why) in [
             ("{", "EOF"),
             (r#"{"name":"a"}"#, "expr"),
@@ -527,15 +574,21 @@ mod tests {
 
     #[test]
     fn the_list_is_shown_and_nothing_in_it_steers_a_terminal() {
-        let rule = Rule::new("busy", "rate(write_bytes) > 10").unwrap();
+        let rule = Rule::new("busy", "rate(write_bytes) > 10 MB/s").unwrap();
+        let later = AlarmState { id: 9, since_unix_s: 1_600_000_080.0, ..state(None) };
         let list = AlarmList {
             rules: vec![AlarmRule::of(&rule)],
-            firing: vec![state(None)],
-            history: vec![state(Some(1_600_000_060.0))],
+            firing: vec![later.clone()],
+            history: vec![later, state(Some(1_600_000_060.0)), state(None)],
         };
         let text = list.to_text(1_600_000_100.0);
         assert!(text.contains("busy  rate(write_bytes) > 10") && text.contains("each job"), "{text}");
-        assert!(text.contains("firing now") && text.contains("resolved: cleared"), "{text}");
+        let (now, past) = text.split_once("history").unwrap();
+        assert!(now.contains("firing now") && now.contains("20 s"), "{now}");
+        assert_eq!(past.lines().count(), 3, "one alarm is over, and shown once: {past}");
+        assert!(past.contains("resolved: cleared") && past.trim_end().ends_with("60 s"), "{past}");
+        let later = list.to_text(1_700_000_000.0);
+        assert_eq!(later.split_once("history").unwrap().1, past, "what is over lasts no longer");
         assert!(!text.contains('\u{1b}'));
         assert_eq!(AlarmList::from_json(list.to_json().as_bytes()).unwrap().to_json(), list.to_json());
         assert!(AlarmList::default().to_text(0.0).starts_with("no alarms are set up"));

@@ -38,7 +38,9 @@ pub struct JobCard {
     /// All bytes written.
     #[serde(serialize_with = "whole_bytes")]
     pub bytes_written: f64,
-    /// The bandwidth by the slowest rank of each layer, that with most bytes first.
+    /// Bytes moved over the wall time in which at least one process was reading or writing.
+    pub bandwidth_bps: Option<f64>,
+    /// Estimates by the slowest rank of each layer, that with most bytes first.
     pub bandwidths: Vec<Bandwidth>,
     /// Who took longest.
     pub slowest_rank: Option<SlowRank>,
@@ -81,6 +83,8 @@ pub struct SlowRank {
 
 impl JobCard {
     /// How the bandwidth was made.
+    pub const BANDWIDTH: &'static str = "Bytes read and written, divided by the wall time in which at least one process was reading or writing.";
+    /// How the estimate by the slowest rank was made.
     pub const HOW: &'static str = "Bytes read and written, divided by the time that the slowest rank spent in I/O calls (reads, writes and metadata); \
                                    for a file that several ranks use, the time of its slowest rank. PyDarshan estimates performance the same way.";
 
@@ -100,6 +104,7 @@ impl JobCard {
             io_time_share: run.activity.as_ref().and_then(|activity| activity.io_time_share()),
             bytes_read: source.bytes_read,
             bytes_written: source.bytes_written,
+            bandwidth_bps: source.bandwidth_bps,
             bandwidths: bandwidths(&sums.speeds),
             slowest_rank: slowest(sums),
             top_issue: run.issues.as_ref().map(|issues| {
@@ -138,6 +143,9 @@ impl JobCard {
                 .map_or(String::new(), |share| format!(", {} of the rank time in I/O", text::percent(share)));
             rows.push(("run", format!("{}{ranks}{nodes}{share}", text::seconds(seconds))));
         }
+        rows.extend(self.bandwidth_bps.map(|bps| {
+            ("bandwidth", format!("{} while at least one process reads or writes", text::bandwidth(bps)))
+        }));
         if !self.bandwidths.is_empty() {
             let each: Vec<String> = (self.bandwidths.iter())
                 .map(|Bandwidth { layer, bps, .. }| {
@@ -145,7 +153,7 @@ impl JobCard {
                     format!("{}{layer}", text::bandwidth(*bps))
                 })
                 .collect();
-            rows.push(("bandwidth", format!("{} by the slowest rank", each.join(", "))));
+            rows.push(("estimate", format!("{} by the slowest rank", each.join(", "))));
         }
         rows.extend(self.slowest_rank.map(|slowest| ("slowest rank", slowest.in_words())));
         rows
@@ -220,8 +228,12 @@ impl JobCard {
         ));
         tiles.push(("read", text::bytes(self.bytes_read)));
         tiles.push(("written", text::bytes(self.bytes_written)));
-        let bandwidth = self.bandwidths.first().map(|bandwidth| text::bandwidth(bandwidth.bps));
-        tiles.push(("bandwidth (estimate)", bandwidth.unwrap_or_else(|| "not known".to_owned())));
+        // Totals of files do not say when bytes were moved; the slowest rank does as far as it can.
+        tiles.push(match (self.bandwidth_bps, self.bandwidths.first()) {
+            (Some(bps), _) => ("bandwidth", text::bandwidth(bps)),
+            (None, Some(estimate)) => ("by the slowest rank (estimate)", text::bandwidth(estimate.bps)),
+            (None, None) => ("bandwidth", "not known".to_owned()),
+        });
         tiles.extend(self.slowest_rank.map(|slowest| ("slowest rank", slowest.rank.to_string())));
         let period = match (self.period_s, self.verdict) {
             (Some(period_s), _) => text::seconds(period_s),
@@ -235,9 +247,11 @@ impl JobCard {
 
     fn how_in_words(&self) -> Option<String> {
         let mut sentences = Vec::new();
-        if self.bandwidths.is_empty() {
-            sentences.push("Bandwidth: this source has no time in calls by rank.".to_owned());
-        } else {
+        sentences.push(match self.bandwidth_bps {
+            Some(bps) => format!("Bandwidth: {}. {}", text::bandwidth(bps), Self::BANDWIDTH),
+            None => "Bandwidth: this source does not tell when bytes were moved.".to_owned(),
+        });
+        if !self.bandwidths.is_empty() {
             let each: Vec<String> = (self.bandwidths.iter())
                 .map(|Bandwidth { layer, bps, bytes, slowest_s }| {
                     format!(
@@ -249,7 +263,7 @@ impl JobCard {
                     )
                 })
                 .collect();
-            sentences.push(format!("Bandwidth: {}. {}", each.join(", "), Self::HOW));
+            sentences.push(format!("By the slowest rank: {}. {}", each.join(", "), Self::HOW));
         }
         sentences.extend(self.slowest_rank.map(|slowest| format!("Slowest rank: {}.", slowest.in_words())));
         Some(sentences.join(" "))

@@ -18,8 +18,8 @@ pub use iotide_page::{Ink, Plot, Untrusted, text};
 pub use crate::{
     activity::Activity,
     alarms::{
-        AlarmList, AlarmRule, AlarmState, NewAlarm, ProxyAlarm, ProxyDone, ProxyNewAlarm, alarm_level,
-        alertmanager_json, webhook_json,
+        AlarmDone, AlarmList, AlarmRule, AlarmState, NewAlarm, ProxyAlarm, ProxyDone, ProxyNewAlarm,
+        alarm_level, alertmanager_json, webhook_json,
     },
     archive::{
         ApplicationCount, ArchiveStatistics, CategorizeDocument, IssueCount, IssueShare, Population,

@@ -480,6 +480,10 @@ pub struct Source {
     pub start_s: Option<f64>,
     /// When the last one ended.
     pub end_s: Option<f64>,
+    /// Bandwidth: bytes moved over the wall time in which at least one process was reading or writing. Absent where the source has totals of files
+    /// only, and does not say when they were moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth_bps: Option<f64>,
     /// To what times were rounded, where there were more requests than are kept exactly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolution_s: Option<f64>,
@@ -524,6 +528,7 @@ impl Source {
             bytes_written: tally.bytes_written,
             start_s: tally.start.map(|start| start.as_secs()),
             end_s: tally.end.map(|end| end.as_secs()),
+            bandwidth_bps: None,
             resolution_s: None,
             job: Job {
                 jobid: job.job_id.as_ref().map(Untrusted::from),

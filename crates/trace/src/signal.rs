@@ -110,6 +110,12 @@ impl StepSignal {
             .sum()
     }
 
+    /// The time in which bytes move.
+    pub fn busy_s(&self) -> f64 {
+        let busy = self.pieces().filter(|(_, _, rate)| *rate > 0.0);
+        busy.map(|(start, end, _)| end.secs_since(start)).sum()
+    }
+
     /// All bytes moved.
     pub fn volume_bytes(&self) -> f64 {
         self.pieces().map(|(start, end, rate)| rate * end.secs_since(start)).sum()

@@ -33,6 +33,8 @@ pub struct Facts<'a> {
     pub mpi: &'a [u8],
     /// What `iotide record` calls the run, for programs outside any scheduler's job; empty without it.
     pub run: &'a [u8],
+    /// The command line as the system has it: each argument ends with a zero byte.
+    pub command: &'a [u8],
 }
 
 /// The tag of a text among the facts.
@@ -49,6 +51,8 @@ pub enum Text {
     Mpi = 4,
     /// [`Facts::run`]
     Run = 5,
+    /// [`Facts::command`]
+    Command = 6,
 }
 
 impl<'a> Facts<'a> {
@@ -56,7 +60,7 @@ impl<'a> Facts<'a> {
     /// The longest text that is kept; more is cut.
     pub const MAX_TEXT: usize = 1024;
     /// The most bytes facts can take.
-    pub const MAX_SIZE: usize = Self::FIXED + 5 * (4 + Self::MAX_TEXT);
+    pub const MAX_SIZE: usize = Self::FIXED + 6 * (4 + Self::MAX_TEXT);
 
     /// Writes the facts to the front of `out` and returns how many bytes they took; `None` if `out` is too short.
     pub fn encode(&self, out: &mut [u8]) -> Option<usize> {
@@ -78,6 +82,7 @@ impl<'a> Facts<'a> {
             (Text::Exe, self.exe),
             (Text::Mpi, self.mpi),
             (Text::Run, self.run),
+            (Text::Command, self.command),
         ] {
             let text = &text[..text.len().min(Self::MAX_TEXT)];
             let entry = out.get_mut(at..at + 4 + text.len())?;
@@ -109,6 +114,7 @@ impl<'a> Facts<'a> {
             exe: &[],
             mpi: &[],
             run: &[],
+            command: &[],
         };
         while !rest.is_empty() {
             let (head, tail) = rest.split_at_checked(4)?;
@@ -119,6 +125,7 @@ impl<'a> Facts<'a> {
                 tag if tag == Text::Exe as u8 => facts.exe = text,
                 tag if tag == Text::Mpi as u8 => facts.mpi = text,
                 tag if tag == Text::Run as u8 => facts.run = text,
+                tag if tag == Text::Command as u8 => facts.command = text,
                 _ => {}
             }
             rest = tail;
@@ -283,6 +290,7 @@ mod tests {
             exe,
             mpi: b"MPICH 4",
             run: b"ioskel.77",
+            command: exe,
         }
     }
 

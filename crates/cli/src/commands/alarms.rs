@@ -1,7 +1,7 @@
 //! `iotide alarms`: what the daemon watches for, and what fires.
 
 use iotide_daemon::client::in_query;
-use iotide_report::{AlarmList, NewAlarm, alarm_level};
+use iotide_report::{AlarmDone, AlarmList, NewAlarm, alarm_level};
 
 use super::ioskel::parse_seconds;
 use super::jobs::{ask, deliver, now_unix_s, send, unreadable};
@@ -149,15 +149,20 @@ pub(crate) fn run(ui: &mut Ui, args: &AlarmsArgs) -> anyhow::Result<ExitStatus> 
             };
             // What is wrong with it is known here, too, whether a daemon runs or not.
             new.rule(None)?;
-            send("POST", "/api/1/alarms", new.to_json().as_bytes())?;
-            Ok(ExitStatus::Done)
+            change(ui, "POST", "/api/1/alarms", new.to_json().as_bytes())
         }
         Some(What::Delete(delete)) => {
             let owner = delete.owner.map_or_else(String::new, |uid| format!("?owner={uid}"));
-            send("DELETE", &format!("/api/1/alarms/{}{owner}", in_query(&delete.name)), b"")?;
-            Ok(ExitStatus::Done)
+            change(ui, "DELETE", &format!("/api/1/alarms/{}{owner}", in_query(&delete.name)), b"")
         }
     }
+}
+
+/// Sends a change, and shows what the daemon did.
+fn change(ui: &mut Ui, method: &str, path: &str, body: &[u8]) -> anyhow::Result<ExitStatus> {
+    let answer = AlarmDone::from_json(&send(method, path, body)?).map_err(unreadable)?;
+    ui.out(&format!("{}\n", answer.done.for_terminal()))?;
+    Ok(ExitStatus::Done)
 }
 
 fn list(ui: &mut Ui, output: &OutputArgs) -> anyhow::Result<ExitStatus> {

@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use iotide_analysis::{RunAnalysis, RunConfig, analyse_run};
 use iotide_api::{Observed, Reader};
 use iotide_private::PrivateDir;
@@ -14,7 +16,7 @@ use iotide_report::{Report, Run, RunPage, pictures, text};
 use self::live::{Daemon, Seen};
 use super::advice::advised;
 use super::ioskel::{Performed, Skeleton, parse_seconds, perform, write_events};
-use super::record;
+use super::{heed_signals, record};
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
@@ -59,6 +61,8 @@ pub(crate) fn run(ui: &mut Ui, args: &DemoArgs) -> anyhow::Result<ExitStatus> {
     check_writable(&args.output)
         .with_context(|| format!("cannot write {}", args.output.display()))
         .hint("choose another place for the page with -o FILE")?;
+    let stop = Arc::new(AtomicBool::new(false));
+    heed_signals(&stop)?;
     let folder = PrivateDir::new("demo")
         .context("cannot make a temporary folder")
         .hint("set TMPDIR to a folder you can write to")?;
@@ -78,12 +82,16 @@ pub(crate) fn run(ui: &mut Ui, args: &DemoArgs) -> anyhow::Result<ExitStatus> {
         text::seconds(args.period * f64::from(args.bursts - 1)),
     ));
     let mut seen_live = None;
-    let performed = perform(&skeleton, &mut |done, total| {
+    let performed = perform(&skeleton, &stop, &mut |done, total| {
         ui.progress_bar(done.into(), Some(total.into()), format_args!("burst {done} of {total}"));
         if done + 1 == total {
             seen_live = daemon.as_ref().ok().and_then(Daemon::job);
         }
     })?;
+    // What was made and started goes with this.
+    if stop.load(Ordering::Relaxed) {
+        bail!("interrupted");
+    }
     if let Some(failure) = performed.failure {
         return Err(anyhow::Error::msg(failure))
             .context("the workload failed")

@@ -37,8 +37,8 @@ fn what_differs_is_told_with_its_numbers() {
     dir.write("a.csv", run(4, 12.7, 1.0, 1_000_000, "/scratch/1"));
     dir.write("b.csv", run(4, 25.4, 1.5, 1_000_000, "/scratch/2"));
     insta::assert_snapshot!(dir.iotide(["compare", "a.csv", "b.csv"]).exits_with(0).stdout, @r#"
-    B against A: run time +100 % (242.3 s → 484.1 s), time in I/O per rank +50 % (40.1 s → 60.1 s),
-    bandwidth during I/O −33 % (2.01 MB/s → 1.34 MB/s), and 3 more
+    B against A: run time +100 % (242.3 s → 484.1 s), bandwidth −33 % (4.04 MB/s → 2.69 MB/s), time in
+    I/O per rank +50 % (40.1 s → 60.1 s), and 3 more
 
       A  a.csv (csv): period 12.7 s, confidence > 99 %: 20 phases of about 4.04 MB written
       B  b.csv (csv): period 25.4 s, confidence > 99 %: 20 phases of about 4.04 MB written
@@ -48,7 +48,7 @@ fn what_differs_is_told_with_its_numbers() {
       time in I/O per rank                 40.1 s      60.1 s    +50 % worse
       time in I/O of the slowest rank      40.5 s      60.5 s    +49 % worse
       share of the run in I/O                17 %        12 %          −25 %
-      bandwidth during I/O              2.01 MB/s   1.34 MB/s    −33 % worse
+      bandwidth                         4.04 MB/s   2.69 MB/s    −33 % worse
       bytes read                             5 kB        5 kB              =
       bytes written                       80.8 MB     80.8 MB              =
       read calls                                1           1              =

@@ -1,5 +1,7 @@
 use std::fs;
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use iotide_testkit::FreshDir;
 
@@ -45,6 +47,38 @@ fn a_page_that_cannot_be_written_is_known_before_the_run() {
     assert_eq!(output.status.code(), Some(2), "{err}");
     assert!(err.contains("cannot write nowhere/page.html") && err.contains("hint: "), "{err}");
     assert_eq!(fs::read_dir(dir.join("temp")).unwrap().count(), 0);
+}
+
+#[test]
+fn ctrl_c_leaves_nothing_behind() {
+    let dir = FreshDir::new("demo-interrupted");
+    let temp = dir.join("temp");
+    fs::create_dir(&temp).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iotide"));
+    command.args(["demo", "--period", "60", "-o", "page.html"]).env("TMPDIR", &temp);
+    let mut running = command.current_dir(dir.path()).stderr(Stdio::piped()).spawn().unwrap();
+    // The processes of the workload have a folder in that of the demo, beside the daemon's socket.
+    let is_under_way = || {
+        let names = |path: &Path| fs::read_dir(path).map_or(Vec::new(), |all| all.flatten().collect());
+        names(&temp).iter().flat_map(|entry| names(&entry.path())).any(|entry| {
+            entry.file_name().to_string_lossy().starts_with("ioskel-") && names(&entry.path()).len() == 2
+        })
+    };
+    while !is_under_way() {
+        assert!(running.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = running.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let ended = running.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.code() == Some(2) && err.contains("interrupted"), "{err}");
+    assert_eq!(fs::read_dir(&temp).unwrap().count(), 0);
+    assert_eq!(dir.names(), ["temp"]);
+    assert!(fs::read_dir("/proc").unwrap().flatten().all(|process| {
+        let command = fs::read(process.path().join("cmdline")).unwrap_or_default();
+        !String::from_utf8_lossy(&command).contains(&*temp.to_string_lossy())
+    }));
 }
 
 #[test]

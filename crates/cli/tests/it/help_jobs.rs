@@ -35,7 +35,8 @@ fn help_on_simulate_jobs_explains_every_flag() {
 
           --malleable <PERCENT,…>
               Make this percentage of the jobs malleable, from half to four times their nodes; several
-              are run one after the other [default: as the log says]
+              are run one after the other [default: as the log says; 20 for `mix` if a policy resizes
+              jobs]
 
           --serial-fraction <SHARE>
               Share of the work of these that gains nothing from more nodes

@@ -40,6 +40,19 @@ fn the_bytes_of_a_program_and_its_children_are_told_and_can_be_read() {
 }
 
 #[test]
+fn a_recording_keeps_the_command_line() {
+    let arguments = ["if=/dev/zero", "of=a b", "bs=1000", "count=3", "status=none"];
+    let (directory, output) = record("command", &[&["-o", "trace", "--", "dd"][..], &arguments].concat());
+    assert_eq!(output.status.code(), Some(0));
+    let reported = iotide(&directory, &["report", "--format", "json", "trace"]);
+    let json: serde_json::Value = serde_json::from_slice(&reported.stdout).unwrap();
+    let card = &json["runs"][0]["card"];
+    assert_eq!(card["program"], "dd");
+    let command = card["command"].as_str().unwrap();
+    assert!(command.ends_with("/dd if=/dev/zero of=a b bs=1000 count=3 status=none"), "{command}");
+}
+
+#[test]
 fn the_programs_exit_status_is_ours() {
     for (script, code) in [("exit 7", 7), ("kill -9 $$", 137)] {
         let (_, output) = record("status", &["--quiet", "--", "sh", "-c", script]);

@@ -312,3 +312,25 @@ fn files_of_a_module_are_counted_by_use_as_pydarshan_counts_them() {
         assert!(section.contains(part), "{part}: {section}");
     }
 }
+
+#[test]
+fn a_run_has_one_bandwidth_whoever_is_asked() {
+    let dir = Dir::new();
+    // Two ranks write at the same time for one of three seconds; one reads for another second later.
+    dir.write("run.csv", "rank,op,start,end,bytes\n0,write,0,2,100e6\n1,write,1,3,100e6\n0,read,5,6,100e6\n");
+    let json = |args: &[&str]| -> serde_json::Value {
+        let output = dir.command([]).args(args).args(["--format", "json"]).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let compared = json(&["compare", "run.csv", "run.csv"]);
+    let quantities = compared["quantities"].as_array().unwrap();
+    let quantity = quantities.iter().find(|it| it["quantity"] == "bandwidth_bps").unwrap();
+    let report = json(&["report", "run.csv"]);
+    let told = [
+        &json(&["detect", "run.csv"])["runs"][0]["source"]["bandwidth_bps"],
+        &report["runs"][0]["card"]["bandwidth_bps"],
+        &report["runs"][0]["source"]["bandwidth_bps"],
+        &quantity["sides"][0]["median"],
+    ];
+    assert!(told.iter().all(|bps| bps.as_f64() == Some(300e6 / 4.0)), "{told:?}");
+}

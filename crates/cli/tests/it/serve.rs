@@ -15,6 +15,8 @@ use serde_json::Value;
 mod alarms;
 /// Jobs that the system knows by a cgroup.
 mod cgroups;
+/// Files of the store, cut and removed.
+mod damage;
 /// Dashboards and rules that are shipped.
 mod dashboards;
 /// Metrics of others.
@@ -433,7 +435,18 @@ fn what_prometheus_scrapes_is_valid_and_nothing_is_injected() {
     let (_, with_token) = daemon.get_tcp("/metrics", &format!("Authorization: Bearer {}\r\n", token.trim()));
     let (_, without) = daemon.get_tcp("/metrics", "");
     let (_, of_job) = unix_get(&dir, "/metrics?job=4711");
+    let open = "Accept: application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3\r\n";
+    let (_, as_openmetrics) = daemon.get_tcp("/metrics", open);
+    assert!(
+        as_openmetrics.contains("# TYPE iotide_node_io_bytes counter\niotide_node_io_bytes_total{")
+            && as_openmetrics.ends_with("\n# EOF\n"),
+        "{as_openmetrics}"
+    );
+    assert_eq!(unix_get(&dir, "/metrics?job=4712").0, 404, "there is no such job");
     kill_all(&mut running);
+    daemon.job("4711", "ended");
+    let (status, said) = unix_get(&dir, "/metrics?job=4711");
+    assert!(status == 404 && said.contains("has ended; its totals are at /api/1/jobs/4711"), "{said}");
     for text in [&with_token, &without, &of_job] {
         assert_eq!(exporters::checked(&promtool, text), "");
         assert!(!text.lines().any(|line| line.starts_with("iotide_job_info{job=\"forged\"}")), "{text}");

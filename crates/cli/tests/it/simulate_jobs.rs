@@ -32,6 +32,20 @@ fn policies_stand_side_by_side() {
 }
 
 #[test]
+fn a_mix_has_jobs_for_policies_that_resize_them() {
+    let dir = Dir::new();
+    let shares = |args: &[&str]| -> Vec<serde_json::Value> {
+        let mut command = dir.command(["simulate", "jobs", "mix", "--jobs", "20", "--format", "json"]);
+        let told = Outcome::of(command.args(args).output().unwrap());
+        let policies = json(&told.exits_with(0))["policies"].as_array().unwrap().clone();
+        policies.into_iter().map(|policy| policy["malleable"].clone()).collect()
+    };
+    assert_eq!(shares(&["--policies", "easy,tide"]), [0.2, 0.2]);
+    assert_eq!(shares(&["--policies", "easy,tide", "--malleable", "0"]), [0.0, 0.0]);
+    assert!(shares(&["--policies", "easy,conservative"]).iter().all(serde_json::Value::is_null));
+}
+
+#[test]
 fn scripts_get_every_start_end_and_resize() {
     let dir = Dir::new();
     dir.write("jobs.json", JOBS);

@@ -499,3 +499,17 @@ fn systems_whose_truth_is_known_come_out_within_their_tolerance() {
     }
     assert!(n_tried >= 11, "{n_tried} cases");
 }
+
+#[test]
+fn a_system_that_cannot_be_read_names_its_own_page() {
+    let dir = Dir::new();
+    for (text, fault) in [("{", "is not JSON"), (r#"{"nodes": 4}"#, "has an unknown field")] {
+        dir.write("bad.json", text);
+        let told = dir.iotide(["simulate", "system", "bad.json"]).exits_with(2);
+        assert!(
+            told.stderr.contains(fault) && told.stderr.contains("hint: docs/system.md says"),
+            "{}",
+            told.stderr
+        );
+    }
+}

@@ -22,11 +22,13 @@ use crate::series::Series;
 use crate::store::StoreError;
 use crate::store::alarms::{AlarmStore, Firing};
 use machine::Machine;
+pub(crate) use names::check as check_names;
 pub(crate) use routes::{Outbox, Route, RouteFigures};
 use values::Seen;
 
 mod labels;
 mod machine;
+mod names;
 mod routes;
 mod values;
 

@@ -348,6 +348,8 @@ impl Collector {
                 self.inodes.insert(page.inode);
                 self.pages.insert(name.clone(), page);
             }
+            // It is tried again when there may be room, and counted in full then: its page stays until it is stored.
+            Err(Refusal::Jobs | Refusal::Pages | Refusal::PagesOfUser) => {}
             Err(refusal) => {
                 let new = || Stranger { inode, uid, tries: 0, waits_for: None };
                 let known = self.strangers.entry(name.clone()).or_insert_with(new);

@@ -44,6 +44,27 @@ pub(crate) struct NodeReading {
     pub(crate) ceph: Vec<(String, u64, u64)>,
 }
 
+impl NodeReading {
+    /// Returns a reading in which there is one of everything that can be read; what has a name is called by a word in capitals.
+    pub(crate) fn of_everything() -> Self {
+        let one = |name: &str| vec![(name.to_owned(), 0, 0)];
+        Self {
+            cpu_ns: cpu("cpu 0 0 0 0 0 0 0 0"),
+            load: Some([0.0; 3]),
+            frequency_hz: Some(0.0),
+            memory: Some((0, 0)),
+            disks: one("DISK"),
+            network: one("INTERFACE"),
+            temperatures: vec![("SENSOR".to_owned(), 0.0)],
+            space: one("MOUNT"),
+            lustre: one("MOUNT"),
+            nfs: one("MOUNT"),
+            gluster: one("BRICK"),
+            ceph: one("OSD"),
+        }
+    }
+}
+
 /// Where the system says these things.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeFiles {

@@ -87,7 +87,7 @@ impl Site {
     }
 
     fn losses(&self) -> Vec<(Refusal, u64)> {
-        self.leaf.view(self.now_ns).losses.iter().collect()
+        self.leaf.view(self.now_ns).not_counted().collect()
     }
 }
 

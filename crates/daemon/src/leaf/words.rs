@@ -195,10 +195,19 @@ pub struct View {
     pub total: Counters,
     /// The same on machines below.
     pub elsewhere: Counters,
-    /// What was refused.
+    /// What was refused for good.
     pub losses: Losses,
+    /// Processes that are not counted, unless there is room for them later.
+    pub refused: Losses,
     /// How many pages are read.
     pub n_pages: usize,
+}
+
+impl View {
+    /// All that is not counted, for good or so far.
+    pub fn not_counted(&self) -> impl Iterator<Item = (Refusal, u64)> {
+        self.losses.iter().chain(self.refused.iter())
+    }
 }
 
 impl View {

@@ -6,13 +6,14 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::Method;
 use hyper::body::Incoming;
-use iotide_analysis::Category;
-use iotide_ledger::alarm::{RuleName, Subject};
-use iotide_report::{AlarmRule, AlarmState, NewAlarm, ProxyAlarm, ProxyDone, ProxyNewAlarm, answer_json};
+use iotide_ledger::alarm::RuleName;
+use iotide_report::{
+    AlarmDone, AlarmRule, AlarmState, NewAlarm, ProxyAlarm, ProxyDone, ProxyNewAlarm, answer_json,
+};
 use tokio::sync::oneshot;
 
 use super::answer::{Answer, Answers, Asked, Result, Viewer};
-use crate::alarms::Refused;
+use crate::alarms::{Refused, check_names};
 
 /// Where alarms are.
 const ALARMS: &str = "/api/1/alarms";
@@ -51,7 +52,7 @@ pub(super) async fn change(
         Ok(said) if is_proxys => {
             Answer::json(answer_json(&ProxyDone { operation: said.into(), success: true }))
         }
-        Ok(said) => Answer::json(answer_json(&BTreeMap::from([("done", said)]))),
+        Ok(said) => Answer::json(answer_json(&AlarmDone { done: said.into() })),
         Err(refused) if is_proxys => {
             let why = iotide_report::Refused::from_json(&refused.body).map(|it| it.error).unwrap_or_default();
             let done = ProxyDone { operation: why, success: false };
@@ -164,16 +165,19 @@ impl Answers {
             let name = RuleName::new(&name).map_err(|why| bad(why.to_string()))?;
             return Ok((alarms.delete(viewer.only_uid(), name), said));
         }
-        let (new, said) = if path == "/alarms/add" {
-            let new = ProxyNewAlarm::from_json(body).and_then(ProxyNewAlarm::new_alarm).map_err(bad)?;
-            (new, "alarm registered".to_owned())
+        let is_proxys = path == "/alarms/add";
+        let new = if is_proxys {
+            ProxyNewAlarm::from_json(body).and_then(ProxyNewAlarm::new_alarm).map_err(bad)?
         } else {
-            let new = NewAlarm::from_json(body).map_err(bad)?;
-            let said = format!("added {}", new.name);
-            (new, said)
+            NewAlarm::from_json(body).map_err(bad)?
         };
         let rule = new.rule(viewer.only_uid()).map_err(|why| bad(why.to_string()))?;
-        check_names(&rule.subject)?;
+        check_names(&rule).map_err(bad)?;
+        let said = if is_proxys {
+            "alarm registered".to_owned()
+        } else {
+            format!("added {}", AlarmRule::of(&rule).to_text())
+        };
         Ok((alarms.add(rule), said))
     }
 
@@ -211,29 +215,6 @@ impl Answers {
             _ => None,
         }
     }
-}
-
-/// A label or an issue that does not exist would never fire.
-fn check_names(subject: &Subject) -> Result<()> {
-    let (what, is_known, all): (_, _, Vec<&str>) = match subject {
-        Subject::Label(name) => (
-            "label",
-            Category::from_name(name.as_str()).is_some(),
-            Category::all().map(Category::name).collect(),
-        ),
-        Subject::Issue(name) => {
-            let all: Vec<&str> = iotide_analysis::IssueId::ALL.iter().map(|id| id.name()).collect();
-            ("issue", all.contains(&name.as_str()), all)
-        }
-        _ => return Ok(()),
-    };
-    if is_known {
-        return Ok(());
-    }
-    Err(Answer::refused(
-        400,
-        format!("'expr': there is no {what} of this name; there are {}", all.join(", ")),
-    ))
 }
 
 fn is_of(state: &AlarmState, rule: &AlarmRule) -> bool {

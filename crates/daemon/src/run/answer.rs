@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use iotide_ledger::tree::{KnownNode, NodeNews};
-use iotide_ledger::{About, Exposition, IdError, JobId, JobKey, Name};
+use iotide_ledger::tree::KnownNode;
+use iotide_ledger::{About, Format, IdError, JobId, JobKey, Name};
 use iotide_report::web::{endpoint_list, openapi_json};
 use iotide_report::{
     EarlierRun, JobDocument, JobIo, JobList, JobMpi, JobTime, NodeEntry, NodeList, ProxyJob, Refused,
@@ -16,7 +16,7 @@ use super::groups::MEMORY;
 use super::routes::ENDPOINTS;
 use super::series::{MAIN, NODE};
 use super::stagers::Stagers;
-use super::{Shared, decision_answers, metrics};
+use super::{Shared, decision_answers};
 use crate::collect::{GroupJob, user_name};
 use crate::events::Hears;
 use crate::gauges::Gauges;
@@ -164,7 +164,7 @@ impl Answers {
             Err(refused) => return refused,
         };
         let answered = match path {
-            "/metrics" => self.metrics(viewer, &query),
+            "/metrics" => self.metrics(viewer, &query, Format::Text),
             "/" => Ok(Answer {
                 status: 200,
                 content_type: "text/plain; charset=utf-8",
@@ -417,46 +417,6 @@ impl Answers {
         Ok(runs)
     }
 
-    fn metrics(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
-        let view = self.shared.view();
-        let job = asked.get("job").map(JobId::new).transpose()?;
-        if job.is_some() && [Viewer::Sums, Viewer::Controller].contains(&viewer) {
-            return Err(Answer::refused(401, "over TCP, series of jobs are shown to who has the token only"));
-        }
-        let node = asked.get("node");
-        if node.is_some_and(|node| node != view.node.as_str()) {
-            return Err(Answer::refused(404, "there is no such node"));
-        }
-        let shows = |live: &JobView| {
-            node.is_none() && viewer.sees(&live.key) && job.as_ref().is_none_or(|job| live.key.id == *job)
-        };
-        let store_fault = self.shared.store_fault.read().unwrap_or_else(PoisonError::into_inner).is_some();
-        let machine = self.shared.node();
-        let now = super::now_ns();
-        let news = |known: &KnownNode| NodeNews { silent_ns: known.silent_ns(now), ..known.news.clone() };
-        let nodes: Vec<NodeNews> =
-            self.shared.tree.as_ref().map_or_else(Vec::new, |tree| tree.hub().nodes().map(news).collect());
-        let of = metrics::Of {
-            view: &view,
-            node: &machine,
-            groups: &self.shared.groups(),
-            nodes: &nodes,
-            written: &self.shared.written,
-            exporters: &self.shared.exporters,
-            viewer,
-            expectations: &self.shared.expectations,
-            started_ns: self.shared.started_ns,
-            store_fault,
-            series: &self.shared.series,
-            alarms: &self.shared.alarms,
-            published: self.shared.config.redis.as_ref().map(|_| &self.shared.published),
-            shows: &shows,
-            with_sums: job.is_none(),
-        };
-        let text = metrics::exposition(&of);
-        Ok(Answer { status: 200, content_type: Exposition::CONTENT_TYPE, body: text.into() })
-    }
-
     pub(super) fn nodes(&self) -> NodeList {
         let Some(tree) = &self.shared.tree else {
             let view = self.shared.view();
@@ -469,7 +429,7 @@ impl Answers {
                     processes: view.n_pages as u64,
                     bytes_read: io.read.bytes,
                     bytes_written: io.write.bytes,
-                    losses: view.losses.iter().map(|(_, n)| n).sum(),
+                    losses: view.not_counted().map(|(_, n)| n).sum(),
                     ..NodeEntry::default()
                 }],
             };
@@ -505,7 +465,7 @@ impl Answers {
         }
         let mut losses = self.ask(|reader| reader.losses(None))?;
         let view = self.shared.view();
-        losses.extend(view.losses.iter().map(|(what, n)| format!("{n} {}", what.what())));
+        losses.extend(view.not_counted().map(|(what, n)| format!("{n} {}", what.what())));
         losses.extend(self.shared.store_fault.read().unwrap_or_else(PoisonError::into_inner).clone());
         losses.extend(self.shared.series.fault());
         losses.extend(self.shared.alarms.fault());

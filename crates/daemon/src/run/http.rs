@@ -19,6 +19,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use iotide_ledger::Format;
 use iotide_private::OwnSocket;
 use iotide_private::Shares;
 use iotide_report::web::POLICY;
@@ -258,6 +259,10 @@ async fn respond(answers: &Answers, peer: &Peer, request: Request<Incoming>) -> 
                 answers.wish(path, query)
             }
             (Method::POST, PUSH) => push(answers, asker.viewer, query, body).await,
+            (Method::GET, "/metrics") if !is_person => {
+                let accept = head.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+                answers.scrape(asker.viewer, query, Format::of_accept(accept.unwrap_or_default()))
+            }
             (Method::POST, "/api/1/login") => answers.link(asker.viewer),
             (Method::POST, "/alarms") => {
                 match alarm_answers::change_by_form(answers, asker.viewer, body).await {

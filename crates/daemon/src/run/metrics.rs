@@ -1,13 +1,14 @@
 //! What Prometheus scrapes.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
-use iotide_ledger::tree::NodeNews;
-use iotide_ledger::{Cell, Counters, Exposition, Kind, Metric};
+use iotide_ledger::tree::{KnownNode, NodeNews};
+use iotide_ledger::{Cell, Counters, Exposition, Format, JobId, Kind, Metric};
 use iotide_wire::page::PageLayer;
 
-use super::answer::Viewer;
+use super::answer::{Answer, Answers, Asked, Known, Result, Viewer};
 use super::exporters::Exporters;
 use super::redis::Published;
 use super::remote_write::{self, Written};
@@ -44,9 +45,70 @@ pub(crate) struct Of<'a> {
     pub(crate) with_sums: bool,
 }
 
+impl Answers {
+    /// Answers Prometheus in the format that it prefers.
+    pub(super) fn scrape(&self, viewer: Viewer, query: &str, format: Format) -> Answer {
+        self.shared.has_answered.store(true, Ordering::Relaxed);
+        let asked = Asked::parse(query);
+        asked.and_then(|asked| self.metrics(viewer, &asked, format)).unwrap_or_else(|refused| refused)
+    }
+
+    pub(super) fn metrics(&self, viewer: Viewer, asked: &Asked, format: Format) -> Result<Answer> {
+        let view = self.shared.view();
+        let job = asked.get("job");
+        if job.is_some() && [Viewer::Sums, Viewer::Controller].contains(&viewer) {
+            return Err(Answer::refused(401, "over TCP, series of jobs are shown to who has the token only"));
+        }
+        let job = job.map(|id| self.running_job(viewer, id, &view)).transpose()?;
+        let node = asked.get("node");
+        if node.is_some_and(|node| node != view.node.as_str()) {
+            return Err(Answer::refused(404, "there is no such node"));
+        }
+        let shows = |live: &JobView| {
+            node.is_none() && viewer.sees(&live.key) && job.as_ref().is_none_or(|job| live.key.id == *job)
+        };
+        let store_fault = self.shared.store_fault.read().unwrap_or_else(PoisonError::into_inner).is_some();
+        let machine = self.shared.node();
+        let now = super::now_ns();
+        let news = |known: &KnownNode| NodeNews { silent_ns: known.silent_ns(now), ..known.news.clone() };
+        let nodes: Vec<NodeNews> =
+            self.shared.tree.as_ref().map_or_else(Vec::new, |tree| tree.hub().nodes().map(news).collect());
+        let of = Of {
+            view: &view,
+            node: &machine,
+            groups: &self.shared.groups(),
+            nodes: &nodes,
+            written: &self.shared.written,
+            exporters: &self.shared.exporters,
+            viewer,
+            expectations: &self.shared.expectations,
+            started_ns: self.shared.started_ns,
+            store_fault,
+            series: &self.shared.series,
+            alarms: &self.shared.alarms,
+            published: self.shared.config.redis.as_ref().map(|_| &self.shared.published),
+            shows: &shows,
+            with_sums: job.is_none(),
+        };
+        let text = exposition(&of, format);
+        Ok(Answer { status: 200, content_type: format.content_type(), body: text.into() })
+    }
+
+    /// The id of a job that runs, by its id or another name of it.
+    fn running_job(&self, viewer: Viewer, id: &str, view: &View) -> Result<JobId> {
+        match self.find_job(viewer, id, view)? {
+            Known::Live(live, _) => Ok(live.key.id.clone()),
+            Known::Stored(ended) => {
+                let id = ended.key.id;
+                Err(Answer::refused(404, format!("job {id} has ended; its totals are at /api/1/jobs/{id}")))
+            }
+        }
+    }
+}
+
 /// Writes the exposition.
-pub(crate) fn exposition(of: &Of<'_>) -> String {
-    let mut text = Exposition::default();
+fn exposition(of: &Of<'_>, format: Format) -> String {
+    let mut text = Exposition::new(format);
     if of.with_sums {
         sums(&mut text, of);
         itself(&mut text, of);
@@ -167,6 +229,11 @@ fn itself(text: &mut Exposition, of: &Of<'_>) {
     let mut family =
         text.family("iotide_daemon_losses_total", Kind::Counter, "What was refused or lost, by reason.");
     for (what, n) in of.view.losses.iter() {
+        family.sample(&[("reason", what.as_str())], n);
+    }
+    let help = "Processes that are not counted unless there is room for them later, by reason.";
+    let mut family = text.family("iotide_daemon_refused_processes", Kind::Gauge, help);
+    for (what, n) in of.view.refused.iter() {
         family.sample(&[("reason", what.as_str())], n);
     }
 }

@@ -16,6 +16,7 @@ use super::answer::{Answer, Answers, Asked, Result, Viewer};
 use super::model_answers::Reply;
 use crate::below::{Answered, OpenQuestion};
 use crate::series::{Found, Owner};
+use crate::store::series::LOSS;
 
 /// Points in one answer, if nobody says how many.
 const USUAL_POINTS: usize = 1000;
@@ -60,11 +61,11 @@ impl Asking {
         (if self.is_job() { 0 } else { day_ago }, u64::MAX)
     }
 
-    /// Where the times of the metric proxy begin.
-    fn start_s(&self) -> f64 {
+    /// Where the times of the metric proxy begin; `None`: with the first sample of the machine.
+    fn start_s(&self) -> Option<f64> {
         match self {
-            Self::Here(Here::Job(key)) => (key.start_ns / 1_000_000_000) as f64,
-            _ => self.span().0 as f64,
+            Self::Here(Here::Job(key)) => Some((key.start_ns / 1_000_000_000) as f64),
+            _ => None,
         }
     }
 
@@ -163,6 +164,7 @@ impl Shared {
         })?;
         let columns = found.iter().flat_map(|found| found.columns.iter());
         let names: BTreeMap<&Name, ColumnKind> = columns.map(|(_, name, kind)| (name, kind)).collect();
+        let has_none = names.is_empty();
         let metrics = match wanted {
             Wanted::Names => {
                 let of_name = |(name, kind): (&Name, ColumnKind)| MetricAnswer {
@@ -178,7 +180,16 @@ impl Shared {
             }
             Wanted::Metric(metric) => of_metric(&found, metric, span, most).into_iter().collect(),
         };
-        Ok(SeriesAnswer { metrics, losses: found.into_iter().flat_map(|found| found.losses).collect() })
+        let mut losses: Vec<String> = found.into_iter().flat_map(|found| found.losses).collect();
+        // Each job is sampled at its end, however short it was.
+        if let Here::Job(key) = of
+            && has_none
+            && losses.is_empty()
+            && !self.view().jobs.iter().any(|job| job.key == *key)
+        {
+            losses.push(format!("{LOSS}the file of this job is missing, or was removed to make room"));
+        }
+        Ok(SeriesAnswer { metrics, losses })
     }
 
     /// The rows of metrics between two seconds since 1970.
@@ -361,11 +372,12 @@ impl Answers {
         Ok(self.reply_series(viewer, &of, &of.question(wanted, MAX_POINTS), move |found| {
             let metric = found.metrics.into_iter().next();
             let metric = metric.ok_or_else(|| or_lost(&found.losses, unknown()))?;
-            let pairs = metric.points.map_or(Vec::new(), |points| match is_derived {
-                false => pairs_of(&points, start_s),
+            let start_s = start_s.unwrap_or_else(|| first_s(metric.points.iter()));
+            let pairs = metric.points.as_ref().map_or(Vec::new(), |points| match is_derived {
+                false => pairs_of(points, start_s),
                 true => {
                     let at = |n: usize| (points.start_s() + n as u64 * points.period_s()) as f64 - start_s;
-                    rates_of(&points)
+                    rates_of(points)
                         .into_iter()
                         .enumerate()
                         .map(|(n, rate)| (at(n), SeriesValue::Gauge(rate)))
@@ -381,6 +393,8 @@ impl Answers {
         let (of, _) = self.proxy_asking(viewer, query)?;
         let (start_s, is_job) = (of.start_s(), of.is_job());
         Ok(self.reply_series(viewer, &of, &of.question(Wanted::All, MAX_POINTS), move |found| {
+            let all = found.metrics.iter().filter_map(|metric| metric.points.as_ref());
+            let start_s = start_s.unwrap_or_else(|| first_s(all));
             let pairs = |points: &Points| {
                 let mut pairs = pairs_of(points, start_s);
                 // All that a job counts it counts from zero on; without this, what it did before the first sample would be missing.
@@ -446,6 +460,15 @@ fn of_metric(found: &[Found], name: &Name, span: (u64, u64), most: usize) -> Opt
     }
     let points = points([&column].into_iter(), 0, span, most);
     Some(MetricAnswer { name: name.clone(), kind, points })
+}
+
+/// When the first of some values was sampled.
+fn first_s<'p>(all: impl Iterator<Item = &'p Points>) -> f64 {
+    let of_one = |points: &Points| {
+        let first = points.values.iter().position(Option::is_some)?;
+        Some((points.start_s() + first as u64 * points.period_s()) as f64)
+    };
+    all.filter_map(of_one).reduce(f64::min).unwrap_or(0.0)
 }
 
 fn pairs_of(points: &Points, start_s: f64) -> Vec<(f64, SeriesValue)> {

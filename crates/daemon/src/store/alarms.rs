@@ -92,7 +92,8 @@ impl AlarmStore {
         let opened = (|| {
             let db = Connection::open_with_flags(&path, flags)?;
             db.busy_timeout(Duration::from_secs(2))?;
-            db.pragma_update(None, "journal_mode", "WAL")?;
+            // Not a log beside it: one that is cut looks to SQLite like one that ends there, and rules would be gone without a word.
+            db.pragma_update(None, "journal_mode", "DELETE")?;
             db.pragma_update(None, "synchronous", "FULL")?;
             db.pragma_update(None, "cache_size", -256)?;
             db.execute_batch(SCHEMA)?;

@@ -240,6 +240,7 @@ fn process(uid: u32, pid: u32, job_id: &str, run: &str, bytes: u64) -> Vec<u8> {
         exe: b"/bin/app",
         mpi: b"",
         run: run.as_bytes(),
+        command: b"",
     };
     let mut payload = [0; wire::Facts::MAX_SIZE];
     let n = facts.encode(&mut payload).unwrap();

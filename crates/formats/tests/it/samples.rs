@@ -359,6 +359,7 @@ fn tracer_stream() -> Vec<u8> {
         exe: b"/bin/app",
         mpi: b"Open MPI v4",
         run: b"",
+        command: b"app\0-x\0",
     };
     let n = facts.encode(&mut payload).unwrap();
     block(BlockKind::Facts, &payload[..n]);

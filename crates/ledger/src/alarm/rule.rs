@@ -204,6 +204,8 @@ pub struct Rule {
     pub relation: Relation,
     /// The level.
     pub level: f64,
+    /// The level as its author wrote it, unit included.
+    level_as_written: Name,
     /// The value at which the alarm ends: at or beyond it, seen from the level.
     pub clear: f64,
     /// For how long the condition holds before the alarm fires, in nanoseconds.
@@ -226,13 +228,14 @@ impl Rule {
     /// Returns a rule of nobody's about all jobs, each by itself, that fires at once and ends at its level.
     pub fn new(name: &str, expr: &str) -> Result<Self, RuleError> {
         let name = RuleName::new(name)?;
-        let (subject, relation, level) = condition(expr)?;
+        let (subject, relation, (level, level_as_written)) = condition(expr)?;
         let rule = Self {
             name,
             owner: None,
             subject,
             relation,
             level,
+            level_as_written,
             clear: level,
             for_ns: 0,
             on: On::Job,
@@ -280,7 +283,7 @@ impl Rule {
 
     /// The condition, as it is written.
     pub fn expr(&self) -> String {
-        format!("{} {} {}", self.subject, self.relation.sign(), self.level)
+        format!("{} {} {}", self.subject, self.relation.sign(), self.level_as_written)
     }
 
     /// Whether a value is one that nobody wants.
@@ -310,7 +313,7 @@ impl Rule {
 }
 
 /// Reads a condition: `rate(write_bytes) > 2GB`.
-fn condition(expr: &str) -> Result<(Subject, Relation, f64), RuleError> {
+fn condition(expr: &str) -> Result<(Subject, Relation, (f64, Name)), RuleError> {
     if expr.len() > 4 * Name::MAX_BYTES {
         return Err(RuleError::Expr("this one is too long"));
     }
@@ -320,7 +323,7 @@ fn condition(expr: &str) -> Result<(Subject, Relation, f64), RuleError> {
     let Some(sign) = rest.chars().next() else {
         // What a job has or has not.
         return match subject {
-            Subject::Label(_) | Subject::Issue(_) => Ok((subject, Relation::Equal, 1.0)),
+            Subject::Label(_) | Subject::Issue(_) => Ok((subject, Relation::Equal, (1.0, Name::ours("1")))),
             _ => Err(RuleError::Expr("there is no '>', '<' or '='")),
         };
     };
@@ -329,9 +332,11 @@ fn condition(expr: &str) -> Result<(Subject, Relation, f64), RuleError> {
         '<' => Relation::Below,
         _ => Relation::Equal,
     };
-    let level = number(rest[1..].trim())
+    let written = rest[1..].split_whitespace().collect::<Vec<_>>().join(" ");
+    let level = number(&written)
         .ok_or(RuleError::Expr("behind the sign is no number, as in 0.5, 1e9, 512KiB or 2GB"))?;
-    Ok((subject, relation, level))
+    let written = Name::new(&written).ok_or(RuleError::Long("expr"))?;
+    Ok((subject, relation, (level, written)))
 }
 
 fn subject_of(text: &str) -> Result<Subject, RuleError> {
@@ -390,7 +395,7 @@ mod tests {
     #[test]
     fn conditions_are_read_and_others_refused_with_a_reason() {
         let read = |expr: &str| {
-            condition(expr).map(|(subject, relation, level)| {
+            condition(expr).map(|(subject, relation, (level, _))| {
                 format!("{} {subject} {} {level}", subject.kind(), relation.sign())
             })
         };
@@ -423,6 +428,20 @@ mod tests {
                 // A line end around a name is white space.
                 Ok(said) => assert_eq!((expr, said.as_str()), ("a\n > 1", "metric a > 1")),
             }
+        }
+    }
+
+    #[test]
+    fn a_condition_keeps_the_unit_that_its_author_wrote() {
+        for (written, kept) in [
+            ("rate(write_bytes)>10 MB/s", "rate(write_bytes) > 10 MB/s"),
+            ("write_bytes  <  512  KiB ", "write_bytes < 512 KiB"),
+            ("processes = 1e3", "processes = 1e3"),
+            ("label(write_periodic)", "label(write_periodic) = 1"),
+        ] {
+            let rule = Rule::new("r", written).unwrap();
+            assert_eq!(rule.expr(), kept);
+            assert_eq!(Rule::new("r", &rule.expr()).unwrap(), rule, "as it is stored");
         }
     }
 

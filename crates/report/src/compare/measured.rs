@@ -107,7 +107,6 @@ fn quantities(run: &Run, labels: &LabelledRun, sums: &ActivitySums) -> BTreeMap<
     let activity = run.activity.as_ref();
     let io_share = activity.and_then(Activity::io_time_share).filter(|share| *share > 0.0);
     let per_rank_s = activity.zip(io_share).map(|(activity, share)| share * activity.run_time_s);
-    let bytes = source.bytes_read + source.bytes_written;
     let [reads, writes, others] = calls(sums);
     let mean = |sizes: &AccessSizes| {
         let bins = || sizes.exact.iter().chain(&sizes.averaged);
@@ -124,7 +123,7 @@ fn quantities(run: &Run, labels: &LabelledRun, sums: &ActivitySums) -> BTreeMap<
         (Quantity::IoTimePerRank, per_rank_s),
         (Quantity::SlowestRank, slowest.map(|times| times.slowest_s)),
         (Quantity::IoShare, io_share),
-        (Quantity::Bandwidth, per_rank_s.filter(|s| *s > 0.0 && bytes > 0.0).map(|s| bytes / s)),
+        (Quantity::Bandwidth, source.bandwidth_bps),
         (Quantity::BytesRead, Some(source.bytes_read)),
         (Quantity::BytesWritten, Some(source.bytes_written)),
         (Quantity::ReadCalls, reads),

@@ -115,7 +115,7 @@ impl Quantity {
             Self::IoTimePerRank => "time in I/O per rank",
             Self::SlowestRank => "time in I/O of the slowest rank",
             Self::IoShare => "share of the run in I/O",
-            Self::Bandwidth => "bandwidth during I/O",
+            Self::Bandwidth => "bandwidth",
             Self::BytesRead => "bytes read",
             Self::BytesWritten => "bytes written",
             Self::ReadCalls => "read calls",

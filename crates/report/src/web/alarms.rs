@@ -1,10 +1,10 @@
 //! The page of alarms: what fires, what is watched, what has been.
 
 use iotide_page::html::{escape, tiles};
-use iotide_page::{Untrusted, text};
+use iotide_page::text;
 
 use super::{Frame, Page, called_link, cell, job_link, sortable, time};
-use crate::alarms::{AlarmList, AlarmRule, AlarmState};
+use crate::alarms::{AlarmList, AlarmRule, AlarmState, value_text};
 
 /// The page.
 pub fn alarms_page(frame: &Frame<'_>, list: &AlarmList) -> String {
@@ -12,7 +12,7 @@ pub fn alarms_page(frame: &Frame<'_>, list: &AlarmList) -> String {
     let mut body = tiles([
         ("firing", text::count(list.firing.len() as u64)),
         ("rules", text::count(list.rules.len() as u64)),
-        ("in the history", text::count(list.history.len() as u64)),
+        ("in the history", text::count(list.past().count() as u64)),
     ]);
     if list.firing.is_empty() {
         body += "<p class=\"note\">Nothing fires.</p>\n";
@@ -30,14 +30,11 @@ pub fn alarms_page(frame: &Frame<'_>, list: &AlarmList) -> String {
     page.live("rules", "Rules", &body);
     // Not one that changes by itself: what somebody writes into it stays.
     page.section("add", "Add a rule", ADD);
-    let body = if list.history.is_empty() {
+    let past: Vec<String> = list.past().map(|alarm| state_row(alarm, false)).collect();
+    let body = if past.is_empty() {
         "<p class=\"note\">Nothing has fired yet.</p>\n".to_owned()
     } else {
-        sortable(
-            "history",
-            &STATE_HEADS,
-            &list.history.iter().map(|alarm| state_row(alarm, false)).collect::<Vec<_>>(),
-        )
+        sortable("history", &STATE_HEADS, &past)
     };
     page.live("history", "History", &body);
     page.finish(frame)
@@ -51,8 +48,8 @@ const ADD: &str = "<form class=\"ask\" method=\"post\" action=\"/alarms\"><input
 <label>Severity <input name=\"severity\" maxlength=\"64\" size=\"9\" placeholder=\"warning\"></label><button>Add</button></form>\n\
 <p class=\"note\">On the command line: <code>iotide alarms add busy 'rate(write_bytes) &gt; 2GB' --for 30s</code>, <code>iotide alarms delete busy</code>; there one can also say for whose jobs, and at which value it is over.</p>\n";
 
-const STATE_HEADS: [&str; 8] =
-    ["alarm", "state", "condition", "value", "job", "application", "since", "until"];
+const STATE_HEADS: [&str; 9] =
+    ["alarm", "state", "condition", "value", "job", "application", "since", "until", "fired for"];
 
 /// An alarm that fires, or what was told of one: that it began, or is over.
 fn state_row(alarm: &AlarmState, is_now: bool) -> String {
@@ -72,26 +69,20 @@ fn state_row(alarm: &AlarmState, is_now: bool) -> String {
     };
     let end = alarm.end_unix_s;
     format!(
-        "<td>{}</td><td class=\"word\">{badge}</td><td class=\"word\"><code>{}</code></td>{}<td class=\"word\">{job}</td><td class=\"word\">{program}</td>{}{}",
+        "<td>{}</td><td class=\"word\">{badge}</td><td class=\"word\"><code>{}</code></td>{}<td class=\"word\">{job}</td><td class=\"word\">{program}</td>{}{}{}",
         alarm.name.shortened(60).for_html(),
         alarm.expr.shortened(120).for_html(),
         cell(
             alarm.value.unwrap_or(-1.0),
-            &alarm.value.map_or("–".to_owned(), |value| number(&alarm.expr, value))
+            &alarm.value.map_or("–".to_owned(), |value| value_text(&alarm.expr, value))
         ),
         cell(alarm.since_unix_s, &time(alarm.since_unix_s)),
         cell(end.unwrap_or(f64::MAX), &end.map_or("–".to_owned(), time)),
+        cell(
+            end.map_or(f64::MAX, |end| end - alarm.since_unix_s),
+            &end.map_or("–".to_owned(), |end| alarm.lasted(end))
+        ),
     )
-}
-
-/// A value of a condition: of bytes, as people say them.
-fn number(expr: &Untrusted, value: f64) -> String {
-    match (expr.mentions("bytes"), expr.mentions("rate(") || expr.mentions("predicted_load")) {
-        (true, true) => text::bandwidth(value),
-        (false, true) if expr.mentions("predicted_load") => text::bandwidth(value),
-        (true, false) => text::bytes(value),
-        _ => text::digits(value, 4),
-    }
 }
 
 fn rule_row(rule: &AlarmRule) -> String {
@@ -110,7 +101,7 @@ fn rule_row(rule: &AlarmRule) -> String {
         rule.expr.shortened(120).for_html(),
         if only.is_empty() { "–".to_owned() } else { only.join(", ") },
         cell(rule.for_s, &if rule.for_s > 0.0 { text::seconds(rule.for_s) } else { "at once".to_owned() }),
-        cell(rule.clear, &number(&rule.expr, rule.clear)),
+        cell(rule.clear, &value_text(&rule.expr, rule.clear)),
         rule.severity.shortened(24).for_html(),
         rule.owner.map_or_else(|| "operator".to_owned(), |uid| uid.to_string()),
         delete_form(rule),

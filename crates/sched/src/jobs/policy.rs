@@ -122,6 +122,14 @@ impl JobPolicy {
         Self::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
+    /// Whether it changes the size of running jobs: without malleable jobs it has nothing to do.
+    pub fn resizes(self) -> bool {
+        match self {
+            Self::Fcfs | Self::Easy | Self::EasyShortest | Self::Conservative | Self::EasyMoldable => false,
+            Self::Mebf(..) | Self::CommonPool | Self::Average | Self::IoBalance | Self::Tide => true,
+        }
+    }
+
     /// Whether only malleable jobs are started before the first of the queue.
     fn fills_malleable_only(self) -> bool {
         matches!(self, Self::Mebf(_, MebfForm::Literal | MebfForm::Shrinkable))

@@ -205,9 +205,26 @@ fn begin(folder: &Path, daemon: &Daemon, job: &Workload, run_s: f64) -> anyhow::
 
 /// What a job has done so far.
 fn seen(daemon: &Daemon, job: &Workload) -> Option<LoopSample> {
-    let seen = daemon.document(job.name)?;
+    sample(&daemon.document(job.name)?["io"], job.n_processes)
+}
+
+/// A sample of a job by its document. Its processes write at the same time: the job spends the mean of their times, not the sum.
+fn sample(io: &serde_json::Value, n_processes: u32) -> Option<LoopSample> {
     Some(LoopSample {
-        bytes: seen["io"]["bytes_written"].as_u64()?,
-        io_s: seen["io"]["seconds_written"].as_f64()?,
+        bytes: io["bytes_written"].as_u64()?,
+        io_s: io["seconds_written"].as_f64()? / f64::from(n_processes),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_spends_no_more_time_than_passes() {
+        // Eight processes write for the same two seconds.
+        let io = serde_json::json!({"bytes_written": 800, "seconds_written": 16.0});
+        let sample = sample(&io, 8).unwrap();
+        assert_eq!((sample.bytes, sample.io_s), (800, 2.0));
+    }
 }

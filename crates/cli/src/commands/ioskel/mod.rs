@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 
@@ -96,8 +97,9 @@ pub(crate) fn run(ui: &mut Ui, args: &IoskelArgs) -> anyhow::Result<ExitStatus> 
     }
     // Opened before the run: that it cannot be written should be known before an hour has passed, not after.
     let log = args.log.as_deref().map(create_log).transpose()?;
-    let performed =
-        perform(&skeleton, &mut |done, total| ui.progress(format_args!("burst {done} of {total}")))?;
+    let performed = perform(&skeleton, &AtomicBool::new(false), &mut |done, total| {
+        ui.progress(format_args!("burst {done} of {total}"))
+    })?;
     if let (Some(mut log), Some(path)) = (log, &args.log) {
         write_events(&mut log, &performed)
             .and_then(|()| log.sync_all())

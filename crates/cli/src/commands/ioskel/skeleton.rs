@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
@@ -146,10 +147,17 @@ impl Performed {
     }
 }
 
+/// How often a skeleton looks whether it is to stop.
+const LOOKS_AGAIN: Duration = Duration::from_millis(100);
+
 /// Runs the skeleton to its end, or until a process fails; what was done until then is kept either way.
 ///
-/// `progress` hears how many bursts all processes have finished, and of how many.
-pub(crate) fn perform(skeleton: &Skeleton, progress: &mut dyn FnMut(u32, u32)) -> anyhow::Result<Performed> {
+/// `progress` hears how many bursts all processes have finished, and of how many. `stop` ends it as a failure of a process does.
+pub(crate) fn perform(
+    skeleton: &Skeleton,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(u32, u32),
+) -> anyhow::Result<Performed> {
     // Its path is absolute, so that it means the same to the processes; removed on every way out.
     let mut folder = PrivateDir::new_in(&skeleton.dir, "ioskel")
         .with_context(|| format!("cannot make a folder in {}", skeleton.dir.display()))
@@ -167,7 +175,7 @@ pub(crate) fn perform(skeleton: &Skeleton, progress: &mut dyn FnMut(u32, u32)) -
     let mut heard = Heard::new(skeleton);
     heard.all_ready(&receive)?;
     let start = crew.go()?;
-    heard.until_the_end(&receive, &mut crew, skeleton.compute_s, progress);
+    heard.until_the_end(&receive, (&mut crew, stop), skeleton.compute_s, progress);
     let mut failure = heard.failure.take();
     if let Some(death) = crew.wait() {
         failure.get_or_insert(death);
@@ -331,13 +339,22 @@ impl Heard {
     fn until_the_end(
         &mut self,
         messages: &Receiver<(u32, Message)>,
-        crew: &mut Crew,
+        (crew, stop): (&mut Crew, &AtomicBool),
         compute_s: Option<f64>,
         progress: &mut dyn FnMut(u32, u32),
     ) {
         let mut n_done = 0;
         while n_done < self.n_processes {
-            let Ok((rank, message)) = messages.recv() else { break }; // all gone; `Crew::wait` tells how
+            if stop.load(Ordering::Relaxed) {
+                self.failure.get_or_insert("interrupted".to_owned());
+                crew.stop();
+                break;
+            }
+            let (rank, message) = match messages.recv_timeout(LOOKS_AGAIN) {
+                Ok(heard) => heard,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => break, // all gone; `Crew::wait` tells how
+            };
             match message {
                 Message::Ready => {}
                 Message::Burst { index, start_ns, end_ns } => {

@@ -15,6 +15,9 @@ use crate::commands::document::DocumentArgs;
 use crate::commands::resize::read_models;
 use crate::ui::{Hint, Ui};
 
+/// The name of the log that is made up.
+const MIX: &str = "mix";
+
 /// See what scheduling policies, and malleable jobs, would do to a machine
 ///
 /// Runs the jobs of a log again, under each policy: first come first served, EASY and conservative backfilling, the malleable policies
@@ -35,7 +38,7 @@ pub(crate) struct JobsArgs {
     #[arg(long, value_name = "N", help_heading = "Workload")]
     first: Option<usize>,
     /// Make this percentage of the jobs malleable, from half to four times their nodes; several are run one after the other [default:
-    /// as the log says]
+    /// as the log says; 20 for `mix` if a policy resizes jobs]
     #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', help_heading = "Workload")]
     malleable: Vec<f64>,
     /// Share of the work of these that gains nothing from more nodes
@@ -128,7 +131,7 @@ pub(crate) fn run(ui: &mut Ui, args: &JobsArgs) -> anyhow::Result<ExitStatus> {
 }
 
 fn log(args: &JobsArgs) -> anyhow::Result<JobsLog> {
-    if args.log == "mix" {
+    if args.log == MIX {
         if args.io.is_some() || args.models.is_some() {
             bail!("--io and --models are about jobs of a log: those of `mix` have no names");
         }
@@ -179,9 +182,17 @@ impl JobsArgs {
         if let Some(wrong) = self.malleable.iter().find(|percent| !(0.0..=100.0).contains(*percent)) {
             bail!("--malleable: {wrong} is not a percentage between 0 and 100");
         }
+        let policies = if policies.is_empty() { usual.policies } else { policies };
+        // The jobs of a mix are rigid: policies that resize jobs would all look like EASY.
+        let is_rigid_mix = self.malleable.is_empty() && self.log == MIX;
+        let malleable = if is_rigid_mix && policies.iter().any(|policy| policy.resizes()) {
+            &[20.0][..]
+        } else {
+            &self.malleable
+        };
         Ok(SimulateJobsOptions {
-            policies: if policies.is_empty() { usual.policies } else { policies },
-            malleable: self.malleable.iter().map(|percent| percent / 100.0).collect(),
+            policies,
+            malleable: malleable.iter().map(|percent| percent / 100.0).collect(),
             serial_fraction: self.serial_fraction,
             seeds: self.seeds,
             seed: self.seed,

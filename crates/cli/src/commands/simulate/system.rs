@@ -123,7 +123,7 @@ pub(crate) fn run(ui: &mut Ui, args: &SystemArgs) -> anyhow::Result<ExitStatus> 
         named.system.frame_s = [from_s, horizon_s];
     }
     for change in args.changes(&named)? {
-        named = named.with_change(change).map_err(advised)?;
+        named = named.with_change(change).map_err(advised_on_system)?;
     }
     if args.repetitions > 1 && args.method == MethodArg::Ssa {
         ui.progress(format_args!("simulating: {} repetitions", args.repetitions));
@@ -143,7 +143,7 @@ pub(crate) fn run(ui: &mut Ui, args: &SystemArgs) -> anyhow::Result<ExitStatus> 
     };
     let report = simulate_system(&named, &options).map_err(|error| match error {
         Error::Setting { fault } => anyhow::anyhow!("--{fault}"),
-        error => advised(error),
+        error => advised_on_system(error),
     })?;
     args.output.deliver(ui, &report)?;
     Ok(ExitStatus::Done)
@@ -161,7 +161,17 @@ fn described(args: &SystemArgs) -> anyhow::Result<NamedSystem> {
     let hint = "a workload is a JSON file or `live`; docs/system.md says how it is written";
     let text = read_text(Path::new(&args.workload)).hint(hint)?;
     let name = if args.workload == "-" { "stdin" } else { &args.workload };
-    NamedSystem::from_json(name, &text).map_err(advised)
+    NamedSystem::from_json(name, &text).map_err(advised_on_system)
+}
+
+/// Adds to an error what to do about it: workloads of systems have a page of their own.
+fn advised_on_system(error: Error) -> anyhow::Error {
+    match error {
+        Error::Workload { .. } => {
+            Err::<(), _>(error).hint("docs/system.md says how a system is written").unwrap_err()
+        }
+        error => advised(error),
+    }
 }
 
 fn live(args: &SystemArgs, socket: &Path) -> anyhow::Result<NamedSystem> {

@@ -153,6 +153,8 @@ fn rules_are_added_and_deleted_by_their_owners_and_bad_ones_refused() {
         (r#"{"name":"b","expr":"x ? 1"}"#, "'expr'"),
         (r#"{"name":"b","expr":"x > 1","clear":2}"#, "'clear'"),
         (r#"{"name":"b","expr":"x > 1","level":2}"#, "unknown field"),
+        (r#"{"name":"b","expr":"foo > 3"}"#, "no metric of a job called 'foo'; the nearest are "),
+        (r#"{"name":"b","expr":"rate(writebytes) > 3"}"#, "the nearest are write_bytes, "),
         (&"x".repeat(20 << 10), "16 KiB"),
     ] {
         let (status, said) = request(&dir, "POST", "/api/1/alarms", body);
@@ -182,7 +184,13 @@ fn rules_are_added_and_deleted_by_their_owners_and_bad_ones_refused() {
     let (status, _) = daemon.get_tcp("/api/1/alarms", "");
     assert_eq!(status, 401, "over TCP nobody knows who asks");
     another_user_has_rules_of_its_own(&dir);
-    assert!(ask(&dir, &["alarms", "delete", "a"]).status.success());
+    let printed = |args: &[&str]| String::from_utf8(ask(&dir, args).stdout).unwrap();
+    assert_eq!(
+        printed(&["alarms", "add", "fast", "rate(write_bytes) > 10 MB/s", "--for", "30s"]),
+        "added fast: rate(write_bytes) > 10 MB/s for 30 s, of each job; ends at 10 MB/s; severity warning\n"
+    );
+    assert!(printed(&["alarms"]).contains("rate(write_bytes) > 10 MB/s  10 MB/s"));
+    assert_eq!(printed(&["alarms", "delete", "a"]), "deleted a\n");
     let gone = ask(&dir, &["alarms", "delete", "a"]);
     assert!(
         gone.status.code() == Some(2)

@@ -95,7 +95,10 @@ fn metrics_of_a_job_over_time_end_with_its_totals_and_survive_the_daemon() {
     assert_eq!(info["runs"][0]["source"]["format"], "proxy", "{info:#}");
     // All of it: what was written before the first sample is not left out.
     assert_eq!(info["runs"][0]["source"]["bytes_written"].as_f64(), Some(100_000.0), "{info:#}");
-    assert!(get(&dir, "/trace/plot?job=main&filter=load1").is_array());
+    for of in ["main", "Node:+n1"] {
+        let plot = get(&dir, &format!("/trace/plot?job={of}&filter=load1"));
+        assert_eq!(plot[0][0].as_f64(), Some(0.0), "times count from the first sample: {plot}");
+    }
     let node = get(&dir, "/api/1/nodes/n1/series?metric=load1");
     assert_eq!(node["kind"], "gauge");
 
