@@ -30,7 +30,7 @@ use super::alarm_answers;
 use super::answer::{Answer, Answers, Viewer};
 use super::doors::{Peer, SESSION};
 use super::exporters::MOST_PUSHED;
-use super::{Shared, decision_answers, routes};
+use super::{Shared, decision_answers, routes, web};
 
 /// Connections at once, of all peers; one has a quarter: 256.
 const MOST_CONNECTIONS: usize = 1024;
@@ -226,6 +226,11 @@ fn wants_pages(headers: &HeaderMap) -> bool {
     headers.get(ACCEPT).and_then(|value| value.to_str().ok()).is_some_and(|value| value.contains("text/html"))
 }
 
+/// Whether somebody logs in by a link that is right. That is not counted: others who ask from the same address must not keep anyone out.
+fn is_right_link(answers: &Answers, path: &str, query: &str, now: Instant) -> bool {
+    path == "/login" && web::link_in(query).is_some_and(|once| answers.shared.doors.is_link(&once, now))
+}
+
 async fn respond(answers: &Answers, peer: &Peer, request: Request<Incoming>) -> Response<Piecewise> {
     let (head, body) = request.into_parts();
     let now = Instant::now();
@@ -237,7 +242,7 @@ async fn respond(answers: &Answers, peer: &Peer, request: Request<Incoming>) -> 
         && (head.method != Method::GET || alarm_answers::is_change(&head.method, path))
     {
         Err(Answer::refused(403, "another site asks for this in your name"))
-    } else if answers.shared.doors.may_ask(&asker, now) {
+    } else if is_right_link(answers, path, query, now) || answers.shared.doors.may_ask(&asker, now) {
         routes::find(asker.viewer, peer.uid.is_some(), head.method.as_str(), path)
     } else {
         Err(Answer::refused(429, "too many questions: 20 a second are answered"))

@@ -102,6 +102,8 @@ pub struct Config {
     pub alertmanagers: Vec<HttpAddress>,
     /// Others that are.
     pub webhooks: Vec<HttpAddress>,
+    /// Whether these are told of users' alarms, too; otherwise only of the operator's.
+    pub sends_users_alarms: bool,
     /// Where models are published.
     pub redis: Option<RedisConfig>,
     /// What the storage can do: a ladder, or a system of `iotide templates`; see [`read_storage`].
@@ -585,6 +587,7 @@ fn start_alarms(
         expectations: expectations.clone(),
         series: series.clone(),
         routes: alertmanagers.chain(config.webhooks.iter().cloned().map(Route::Webhook)).collect(),
+        sends_users_alarms: config.sends_users_alarms,
     };
     let (alarms, loss) = Alarms::start(needs, now_ns())?;
     if let Some(loss) = loss {

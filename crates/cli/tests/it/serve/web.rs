@@ -226,9 +226,12 @@ fn a_link_logs_in_once_and_who_logs_out_is_out() {
     assert!(out.starts_with("HTTP/1.1 401") && out.contains("iotide web"), "{out}");
     // Only whom the system names gets a link.
     assert!(answer("POST", "/api/1/login", "").starts_with("HTTP/1.1 403"));
-    // Who asks too often is asked to wait, and nobody else is.
+    let later = String::from_utf8(ask(&dir, &["web"]).stdout).unwrap();
+    // Who asks too often is asked to wait, and nobody else is; nor is one who has a right link, from the same address.
     let n_refused = (0..130).filter(|_| answer("GET", "/icon.svg", "").starts_with("HTTP/1.1 429")).count();
     assert!(n_refused > 0, "{n_refused}");
+    let late = answer("GET", later.trim().split_at(later.find("/login").unwrap()).1, PERSON);
+    assert!(late.starts_with("HTTP/1.1 200"), "{late}");
     assert_eq!(unix_get(&dir, "/api/1/jobs").0, 200);
 }
 
