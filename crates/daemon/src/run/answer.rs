@@ -452,6 +452,7 @@ impl Answers {
             published: self.shared.config.redis.as_ref().map(|_| &self.shared.published),
             shows: &shows,
             with_sums: job.is_none(),
+            shares: &self.shared.shares(),
         };
         let text = metrics::exposition(&of);
         Ok(Answer { status: 200, content_type: Exposition::CONTENT_TYPE, body: text.into() })

@@ -33,7 +33,7 @@ use super::exporters::MOST_PUSHED;
 use super::{Shared, decision_answers, routes, web};
 
 /// Connections at once, of all peers; one has a quarter: 256.
-const MOST_CONNECTIONS: usize = 1024;
+pub(super) const MOST_CONNECTIONS: usize = 1024;
 /// The head of a question is there after this.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 /// A connection lasts this long at most, whether its peer reads or not; unless events are told on it.
@@ -68,17 +68,18 @@ pub(super) fn run(
 }
 
 async fn accept_unix(socket: OwnSocket, answers: Arc<Answers>) {
-    accept_users(socket, MOST_CONNECTIONS, |stream, user, viewer| {
+    let shares = answers.shared.connections.clone();
+    accept_users(socket, shares, |stream, user, viewer| {
         let peer = Peer { viewer, uid: Some(user), address: None, number: 0, is_secure: false };
         attend(TokioIo::new(stream), peer, Arc::clone(&answers))
     })
     .await;
 }
 
-/// Takes connections to a unix socket, so many at once; each is attended to with its user's number and what that user sees.
+/// Takes connections to a unix socket, as many at once as there are shares; each is attended to with its user's number and what that user sees.
 pub(super) async fn accept_users<F>(
     socket: OwnSocket,
-    most: usize,
+    shares: Shares,
     attend: impl Fn(tokio::net::UnixStream, u32, Viewer) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
@@ -88,7 +89,6 @@ pub(super) async fn accept_users<F>(
         tokio::net::UnixListener::from_std(listener)
     });
     let Ok(listener) = listener else { return };
-    let account = Shares::among_users(most);
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(BREATHER).await;
@@ -96,7 +96,7 @@ pub(super) async fn accept_users<F>(
         };
         let Some(user) = iotide_private::peer_user(&stream) else { continue };
         // Who has all that is allowed is hung up on.
-        let Some(place) = account.take(user) else { continue };
+        let Some(place) = shares.take(user) else { continue };
         let viewer = if iotide_private::is_our_user(Some(user)) { Viewer::All } else { Viewer::User(user) };
         let attended = attend(stream, user, viewer);
         tokio::spawn(async move {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use iotide_ledger::tree::NodeNews;
 use iotide_ledger::{Cell, Counters, Exposition, Kind, Metric};
+use iotide_private::{OTHERS, Shares};
 use iotide_wire::page::PageLayer;
 
 use super::answer::Viewer;
@@ -47,6 +48,8 @@ pub(crate) struct Of<'a> {
     pub(crate) shows: &'a dyn Fn(&JobView) -> bool,
     /// Whether the sums of the machine are asked for.
     pub(crate) with_sums: bool,
+    /// What is divided among users, by its name.
+    pub(super) shares: &'a [(&'static str, &'a Shares)],
 }
 
 /// Writes the exposition.
@@ -62,11 +65,28 @@ pub(crate) fn exposition(of: &Of<'_>) -> String {
             published.exposition(&mut text);
         }
     }
+    refusals(&mut text, of);
     jobs(&mut text, of);
     if of.with_sums {
         of.exporters.exposition(&mut text, of.view.node.as_str(), of.viewer);
     }
     text.finish()
+}
+
+/// How often users were refused a share: all to who sees everything, and to a user what is own.
+fn refusals(text: &mut Exposition, of: &Of<'_>) {
+    let mut family = text.family(
+        "iotide_daemon_refused_total",
+        Kind::Counter,
+        "Requests of users beyond their share of a resource.",
+    );
+    let sees = |uid: u32| of.viewer == Viewer::All || of.viewer == Viewer::User(uid);
+    for (resource, shares) in of.shares {
+        for (uid, n) in shares.refused().into_iter().filter(|(uid, _)| sees(*uid)) {
+            let uid = if uid == OTHERS { "other".to_owned() } else { uid.to_string() };
+            family.sample(&[("resource", resource), ("uid", &uid)], n);
+        }
+    }
 }
 
 /// Bytes by file system and operation. Programs name file systems, so that a user could make up any number of names: those that are not mounted on

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use iotide_ledger::tree::Place;
 use iotide_ledger::{Limits, Name};
-use iotide_private::{OpenDir, OwnSocket};
+use iotide_private::{OpenDir, OwnSocket, Shares};
 use iotide_sched::act::JobFacts;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tokio_rustls::TlsAcceptor;
@@ -234,9 +234,18 @@ pub(crate) struct Shared {
     steering: Steering,
     /// The next minutes, while somebody looks.
     forecasts: Forecasts,
+    /// Connections to the unix sockets, of HTTP and of controllers.
+    connections: Shares,
+    rpc_connections: Shares,
 }
 
 impl Shared {
+    /// What is divided among users, by its name.
+    fn shares(&self) -> Vec<(&'static str, &Shares)> {
+        let questions = self.tree.iter().map(|tree| ("questions", &tree.askers));
+        [("http", &self.connections), ("rpc", &self.rpc_connections)].into_iter().chain(questions).collect()
+    }
+
     fn groups(&self) -> Arc<Vec<GroupJob>> {
         Arc::clone(&self.groups.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -474,6 +483,8 @@ impl Daemon {
             published: redis::Published::default(),
             steering: steering.clone(),
             forecasts: Forecasts::new(storage),
+            connections: Shares::among_users(http::MOST_CONNECTIONS),
+            rpc_connections: Shares::among_users(rpc::MOST_CONNECTIONS),
             models: Models::start(config.store.clone(), events.clone())?,
             events,
             series,
