@@ -1,9 +1,9 @@
-//! Any bytes as frames of a controller: refused, or questions within their bounds; as answers of Redis and of those who know jobs; and any text as an alarm's
-//! condition.
+//! Any bytes as frames of a controller: refused, or questions within their bounds; as answers of Redis and of those who know jobs; as alarms in JSON; and
+//! any text as an alarm's condition.
 #![no_main]
 
 use iotide_ledger::alarm::Rule;
-use iotide_report::known_jobs;
+use iotide_report::{AlarmState, NewAlarm, known_jobs};
 use iotide_wire::{RespLine, RpcHeader, RpcKind, RpcQuestion, RpcRhythm};
 use libfuzzer_sys::fuzz_target;
 
@@ -38,6 +38,13 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(jobs) = std::str::from_utf8(bytes).map_err(drop).and_then(|text| known_jobs(text, 1e9).map_err(drop)) {
         assert!(jobs.iter().all(|job| job.forecast.is_none_or(|forecast| forecast.is_possible())));
     }
+    if let Ok(rule) = NewAlarm::from_json(bytes).map_err(drop).and_then(|alarm| alarm.rule(Some(7)).map_err(drop)) {
+        // Numbers of JSON may differ in their last digit.
+        let again = NewAlarm::from_json(NewAlarm::of(&rule).to_json().as_bytes());
+        let again = again.ok().and_then(|alarm| alarm.rule(Some(7)).ok());
+        assert_eq!(again.map(|again| (again.name.clone(), again.expr())), Some((rule.name.clone(), rule.expr())));
+    }
+    let _ = AlarmState::from_json(bytes);
     if let Ok(text) = std::str::from_utf8(bytes)
         && let Ok(rule) = Rule::new("fuzzed", text)
     {

@@ -1,10 +1,10 @@
-//! Any bytes as a journal of staging, as a line of its receipts, as its note for a daemon, as a list of files to fetch and as a pattern of names: read
+//! Any bytes as a journal of staging, as a line of its receipts, as its status, as its note for a daemon, as a list of files to fetch and as a pattern of names: read
 //! within bounds, or refused.
 #![no_main]
 
 use std::path::Path;
 
-use iotide_report::JobStaging;
+use iotide_report::{JobStaging, Staging};
 use iotide_stage::{Pattern, ReceiptLine, Wanted, parse_line, replay};
 use libfuzzer_sys::fuzz_target;
 
@@ -27,6 +27,9 @@ fuzz_target!(|bytes: &[u8]| {
     if let Some((job, staging)) = JobStaging::from_note(bytes) {
         let again = JobStaging::from_note(staging.to_note(&job).as_bytes());
         assert_eq!(again.map(|(job, again)| (job, again.backlog_bytes)), Some((job, staging.backlog_bytes)));
+    }
+    if let Some(status) = Staging::from_json(bytes) {
+        let _ = (status.source.for_terminal(), status.destination.for_terminal());
     }
     if let Ok(wanted) = Wanted::parse(bytes, Path::new("/pfs/run")) {
         assert!(wanted.paths.iter().all(

@@ -1,5 +1,6 @@
 //! Which file system a path is on, and whether other machines write to it too.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -105,6 +106,22 @@ impl FileSystem {
         };
         Some(Self { kind: mount.kind, source: mount.source, is_shared })
     }
+}
+
+/// Returns the mount points of this machine. Those that a user has made by FUSE, under any name, are left out.
+pub fn machine_mounts() -> BTreeSet<Vec<u8>> {
+    mounts_in(&std::fs::read("/proc/self/mountinfo").unwrap_or_default())
+}
+
+fn mounts_in(table: &[u8]) -> BTreeSet<Vec<u8>> {
+    let is_root = |option: &[u8]| option.strip_prefix(b"user_id=").is_none_or(|user| user == b"0");
+    let mount = |line: &[u8]| {
+        let mut fields = line.split(|&byte| byte == b' ');
+        let point = unescaped(fields.nth(4)?);
+        let options = fields.skip_while(|field| *field != b"-").nth(3).unwrap_or_default();
+        options.split(|&byte| byte == b',').all(is_root).then_some(point)
+    };
+    table.split(|&byte| byte == b'\n').filter_map(mount).collect()
 }
 
 /// A line of `/proc/self/mountinfo`, as in proc(5).
@@ -222,5 +239,15 @@ mod tests {
         let file = std::fs::File::open("/proc/self/status").unwrap();
         assert_eq!(FileSystem::of_descriptor(&file).unwrap(), proc);
         assert!(FileSystem::of(Path::new("/not/there")).is_err());
+    }
+
+    #[test]
+    fn mounts_of_users_are_not_those_of_the_machine() {
+        let table = b"36 35 98:0 / /scratch\\040x rw shared:1 master:2 - ext4 /dev/sda rw,errors=continue\n\
+            37 35 0:44 / /home/u/forged rw - fuse.sshfs x: rw,user_id=1000,group_id=1000\n\
+            38 35 0:45 / /gluster rw - fuse.glusterfs x: rw,user_id=0,group_id=0\n\nrubbish\n";
+        let mounts: Vec<Vec<u8>> = mounts_in(table).into_iter().collect();
+        assert_eq!(mounts, [&b"/gluster"[..], b"/scratch x"]);
+        assert!(machine_mounts().contains(&b"/"[..]));
     }
 }

@@ -21,7 +21,7 @@ mod secrets;
 mod shares;
 mod sockets;
 
-pub use crate::file_systems::FileSystem;
+pub use crate::file_systems::{FileSystem, machine_mounts};
 pub use crate::files::{
     OpenDir, Part, PrivateDir, is_virtual, nameless, nameless_direct_in, nameless_in, open_ordinary,
     open_to_read, temporary_files,

@@ -205,7 +205,8 @@ impl NewAlarm {
             name: rule.name.as_str().to_owned(),
             expr: rule.expr(),
             for_s: Some(rule.for_ns as f64 / 1e9),
-            clear: Some(rule.clear),
+            // The usual one is not written: a number of JSON may be read back with another last digit, and would be beyond the level.
+            clear: (rule.clear != rule.level).then_some(rule.clear),
             on: Some(rule.on.as_str().to_owned()),
             user: text(&rule.scope.user),
             app: text(&rule.scope.app),
@@ -553,6 +554,9 @@ mod tests {
             r#"{"name":"a","expr":"rate(x) > 1GB","for_s":30,"clear":5e8,"user":"ada","severity":"page"}"#;
         let rule = NewAlarm::from_json(json.as_bytes()).unwrap().rule(Some(1000)).unwrap();
         assert_eq!(NewAlarm::of(&rule).rule(Some(1000)).unwrap(), rule);
+        let long = Rule::new("a", "age > 0.015182761235162679").unwrap();
+        let stored = NewAlarm::from_json(NewAlarm::of(&long).to_json().as_bytes()).unwrap();
+        assert_eq!(stored.rule(None).unwrap(), long);
         assert_eq!((rule.level, rule.clear, rule.for_ns), (1e9, 5e8, 30_000_000_000));
         assert_eq!(
             AlarmRule::of(&rule).to_text(),

@@ -288,6 +288,7 @@ fn check(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
     }
     text.push_str(&format!("series  {}\n", keeping::shown(&config.series)));
     text.push_str(&format!("jobs    {}\n", keeping::jobs_shown(&config.jobs)));
+    text.push_str(&open_files());
     text.extend(config.storage.iter().map(|path| format!("storage {}\n", path.display())));
     text.extend(act.iter().map(|act| format!("act     {}\n", act.in_words())));
     if let Some(group) = &config.group {
@@ -310,6 +311,18 @@ fn check(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
     }
     ui.out(&text)?;
     Ok(ExitStatus::Done)
+}
+
+/// How many descriptors the daemon may have: it holds two for each process that it watches.
+fn open_files() -> String {
+    const PER_PROCESS: usize = 2;
+    const ENOUGH: usize = 16_384;
+    let most = iotide_gate::raise_open_files();
+    let advice = if most < ENOUGH { "; set LimitNOFILE=65536 in the unit" } else { "" };
+    format!(
+        "files   {most} at once, for about {} processes{advice}\n",
+        most.saturating_sub(512) / PER_PROCESS
+    )
 }
 
 /// The options, else the settings of the file, else what is usual.
@@ -361,6 +374,7 @@ fn settings(options: &Options) -> anyhow::Result<(Config, Option<ActSettings>)> 
         scrape_every,
         alertmanagers,
         webhooks,
+        sends_users_alarms: file.keeping.sends_users_alarms(),
         redis: options.keeping.redis(&file.keeping),
         storage: options.keeping.storage(&file.keeping).map(absolute).transpose()?,
         http,

@@ -15,6 +15,8 @@ use crate::store::alarms::Firing;
 
 /// Alarms of one rule that fire at once; beyond it none begins.
 const MOST_FIRING: usize = 1000;
+/// Alarms of all rules of one user.
+const MOST_FIRING_OF_USER: usize = 1000;
 /// After a start, jobs are not all known yet: nothing ends within this time.
 const GRACE_NS: u64 = 10_000_000_000;
 /// Targets that are no job.
@@ -190,13 +192,13 @@ impl Machine {
         value: Option<f64>,
         job: Option<&JobView>,
     ) -> Option<Firing> {
+        let is_met = value.is_some_and(|value| self.rules[index].is_met(value));
+        // Most are quiet, and nothing is kept of them.
+        if !self.watches[index].contains_key(target) && (!is_met || self.is_full(index)) {
+            return None;
+        }
         let (rule, held) = (&self.rules[index], &mut self.watches[index]);
-        let n_held = held.len();
         let Some(known) = held.get_mut(target) else {
-            // Most are quiet, and nothing is kept of them.
-            if !value.is_some_and(|value| rule.is_met(value)) || n_held >= MOST_FIRING {
-                return None;
-            }
             let mut watch = Watch::default();
             let begun = watch.tell(rule, at_ns, value).map(|_| begin(rule, at_ns, value, job));
             held.insert(target.to_owned(), Held { watch, begun: begun.clone() });
@@ -224,6 +226,14 @@ impl Machine {
                 None
             }
         }
+    }
+
+    /// Whether no further alarm of a rule may begin.
+    fn is_full(&self, index: usize) -> bool {
+        let owner = self.rules[index].owner;
+        let of_rules = || self.rules.iter().zip(&self.watches).filter(|(rule, _)| rule.owner == owner);
+        let n_of_user = || of_rules().map(|(_, held)| held.len()).sum::<usize>();
+        self.watches[index].len() >= MOST_FIRING || owner.is_some() && n_of_user() >= MOST_FIRING_OF_USER
     }
 
     /// Jobs that are gone have no alarms.

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Instant;
 
 use iotide_ledger::alarm::{Rule, RuleName};
+use iotide_private::Limits;
 use iotide_report::{AlarmList, AlarmRule, AlarmState};
 use tokio::sync::oneshot;
 
@@ -32,9 +33,8 @@ mod names;
 mod routes;
 mod values;
 
-/// Rules in all, and of one user.
-const MOST_RULES: usize = 1024;
-const MOST_RULES_OF_USER: usize = 32;
+/// Rules in all and of one user; some are for the operator alone.
+const RULES: Limits = Limits { places: 1024, per_user: 32, reserve: 128 };
 /// Begins and ends that are shown.
 const MOST_SHOWN: usize = 1000;
 /// Changes that could not be stored yet.
@@ -104,6 +104,15 @@ pub(crate) struct Needs {
     pub(crate) expectations: Expectations,
     pub(crate) series: Series,
     pub(crate) routes: Vec<Route>,
+    /// Whether the receivers of the site are told of users' alarms, too.
+    pub(crate) sends_users_alarms: bool,
+}
+
+impl Needs {
+    /// Whether receivers are told of an alarm.
+    fn sends(&self, state: &AlarmState) -> bool {
+        state.owner.is_none() || self.sends_users_alarms
+    }
 }
 
 impl Alarms {
@@ -115,7 +124,8 @@ impl Alarms {
             let told = store.told(&route.name())?;
             let unsent = store.changes(told, routes::MOST_WAITING)?;
             let outbox = Arc::new(Outbox::new(route.clone(), needs.node.clone(), told));
-            unsent.iter().for_each(|change| outbox.push(&change.state));
+            let is_sent = |change: &&Firing| needs.sends(&change.state);
+            unsent.iter().filter(is_sent).for_each(|change| outbox.push(&change.state));
             outboxes.push(outbox);
         }
         let mut machine = Machine::new(now_ns);
@@ -125,7 +135,9 @@ impl Alarms {
         for firing in store.firing()? {
             machine.restore(firing);
         }
-        let history: Vec<AlarmState> = store.changes(0, MOST_SHOWN)?.into_iter().map(|it| it.state).collect();
+        let mut history: Vec<AlarmState> =
+            store.changes(0, MOST_SHOWN)?.into_iter().map(|it| it.state).collect();
+        keep_latest(&mut history, MOST_SHOWN, |state| state.owner);
         let (work, todo) = sync_channel(MOST_WAITING);
         let alarms = Self {
             work,
@@ -279,7 +291,7 @@ impl Watching {
             return Err(Refused::Exists);
         }
         let n_own = rules.iter().filter(|known| known.owner == rule.owner).count();
-        if rules.len() >= MOST_RULES || rule.owner.is_some() && n_own >= MOST_RULES_OF_USER {
+        if !RULES.allows(rule.owner.unwrap_or(0), n_own, rules.len()) {
             return Err(Refused::TooMany);
         }
         self.store.put(&rule).map_err(|error| Refused::Store(error.to_string()))?;
@@ -315,8 +327,7 @@ impl Watching {
         match self.store.change(&self.unsaved) {
             Ok(()) => self.unsaved.clear(),
             Err(error) => {
-                let n_over = self.unsaved.len().saturating_sub(MOST_UNSAVED);
-                self.unsaved.drain(..n_over);
+                keep_latest(&mut self.unsaved, MOST_UNSAVED, |change| change.state.owner);
                 self.set_fault(Some(error.to_string()));
             }
         }
@@ -324,13 +335,14 @@ impl Watching {
             self.set_fault(None);
         }
         for change in &changes {
-            self.routes.iter().for_each(|outbox| outbox.push(&change.state));
+            if self.needs.sends(&change.state) {
+                self.routes.iter().for_each(|outbox| outbox.push(&change.state));
+            }
             self.needs.events.alarm(&change.state);
         }
         if !changes.is_empty() {
             self.history.extend(changes.into_iter().map(|change| change.state));
-            let n_over = self.history.len().saturating_sub(MOST_SHOWN);
-            self.history.drain(..n_over);
+            keep_latest(&mut self.history, MOST_SHOWN, |state| state.owner);
             self.show();
         }
     }
@@ -360,5 +372,47 @@ impl Watching {
     }
 }
 
+/// Keeps `most` of a list in order of time. The oldest of the owner who has most go, those of the operator last.
+fn keep_latest<T>(list: &mut Vec<T>, most: usize, owner_of: impl Fn(&T) -> Option<u32>) {
+    let Some(mut n_over) = list.len().checked_sub(most).filter(|n| *n > 0) else { return };
+    let mut n_of: HashMap<Option<u32>, usize> = HashMap::new();
+    list.iter().for_each(|item| *n_of.entry(owner_of(item)).or_default() += 1);
+    let mut n_gone: HashMap<Option<u32>, usize> = HashMap::new();
+    while n_over > 0 {
+        let Some((owner, n)) = n_of.iter_mut().max_by_key(|(owner, n)| (**n, owner.is_some(), **owner))
+        else {
+            return;
+        };
+        *n -= 1;
+        *n_gone.entry(*owner).or_default() += 1;
+        n_over -= 1;
+    }
+    list.retain(|item| match n_gone.get_mut(&owner_of(item)) {
+        Some(n) if *n > 0 => {
+            *n -= 1;
+            false
+        }
+        _ => true,
+    });
+}
+
 /// Firing alarms by rule and target.
 type ByTarget<T> = HashMap<String, T>;
+
+#[cfg(test)]
+mod tests {
+    use super::keep_latest;
+
+    #[test]
+    fn who_fills_a_list_loses_what_is_own_and_the_latest_stay() {
+        let mut list: Vec<(Option<u32>, u32)> = vec![(None, 0), (Some(7), 1)];
+        list.extend((2..3000).map(|at| (Some(1000), at)));
+        keep_latest(&mut list, 1000, |(owner, _)| *owner);
+        assert_eq!(
+            (list.len(), list[0], list[1], list[2]),
+            (1000, (None, 0), (Some(7), 1), (Some(1000), 2002))
+        );
+        keep_latest(&mut list, 2, |(owner, _)| *owner);
+        assert_eq!(list, [(None, 0), (Some(7), 1)]);
+    }
+}

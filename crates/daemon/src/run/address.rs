@@ -2,12 +2,12 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A receiver that says nothing for so long has not taken it.
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 /// Of what a receiver answers, no more is read.
-const MOST_ANSWER: u64 = 4096;
+const MOST_ANSWER: usize = 4096;
 
 /// An address: `http://HOST[:PORT]/PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,12 @@ impl HttpAddress {
 
     /// Sends a body to a path there, with headers that each end a line; `Ok(false)` if it will never be taken.
     pub(crate) fn post(&self, path: &str, headers: &str, body: &[u8]) -> io::Result<bool> {
-        let mut stream = self.connect(TAKEN_WITHIN)?;
+        self.post_within(TAKEN_WITHIN, path, headers, body)
+    }
+
+    fn post_within(&self, within: Duration, path: &str, headers: &str, body: &[u8]) -> io::Result<bool> {
+        let until = Instant::now() + within;
+        let mut stream = self.connect(within)?;
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n{headers}User-Agent: iotide/{}\r\nConnection: close\r\n\r\n",
             self.shown(),
@@ -87,7 +92,7 @@ impl HttpAddress {
         stream.write_all(head.as_bytes())?;
         stream.write_all(body)?;
         let mut answer = Vec::new();
-        let read = stream.take(MOST_ANSWER).read_to_end(&mut answer);
+        let read = read_line(&mut stream, &mut answer, until);
         match status_of(&answer) {
             Some(200..=299) => Ok(true),
             // It is asked to wait, or something is wrong over there.
@@ -96,6 +101,25 @@ impl HttpAddress {
             None => Err(read.err().unwrap_or_else(|| io::Error::other("the answer is not HTTP"))),
         }
     }
+}
+
+/// Reads the first line of an answer. A receiver that sends it byte by byte has no more time than one that is silent.
+fn read_line(stream: &mut TcpStream, answer: &mut Vec<u8>, until: Instant) -> io::Result<()> {
+    while !answer.contains(&b'\n') && answer.len() < MOST_ANSWER {
+        stream.set_read_timeout(Some(time_left(until)?))?;
+        let mut piece = [0; 512];
+        match stream.read(&mut piece)? {
+            0 => break,
+            n => answer.extend_from_slice(&piece[..n]),
+        }
+    }
+    Ok(())
+}
+
+/// The time that is left; an error once there is none.
+pub(super) fn time_left(until: Instant) -> io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
 /// The status of an answer.
@@ -119,8 +143,28 @@ pub(super) fn names<'a>(addresses: impl IntoIterator<Item = &'a HttpAddress>) ->
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// Sends a byte now and then to one who connects, for as long as somebody listens.
+    pub(in crate::run) fn dripping() -> std::net::SocketAddr {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            while stream.write_all(b"+").is_ok() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn a_receiver_that_drips_has_not_taken_it() {
+        let address: HttpAddress = format!("http://{}/", dripping()).parse().unwrap();
+        let error = address.post_within(Duration::from_millis(100), "/", "", b"{}").unwrap_err();
+        assert!(matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock), "{error}");
+    }
 
     #[test]
     fn addresses_are_read_and_others_refused_with_a_reason() {

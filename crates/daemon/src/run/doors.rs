@@ -278,6 +278,11 @@ impl Doors {
         Ok(secret)
     }
 
+    /// Whether a link would log in now.
+    pub(super) fn is_link(&self, once: &str, now: Instant) -> bool {
+        self.held().once.get(&sha256(once.as_bytes())).is_some_and(|(_, until)| *until > now)
+    }
+
     /// Uses a link; returns what stands in the cookie from now on.
     pub(super) fn log_in(&self, once: &str, now: Instant) -> io::Result<Option<(String, Viewer)>> {
         let mut held = self.held();
@@ -459,7 +464,9 @@ mod tests {
         let now = Instant::now();
         let link = doors.link(Viewer::User(1000), now).unwrap();
         assert_eq!(link.len(), 32);
+        assert!(doors.is_link(&link, now) && !doors.is_link("0", now) && !doors.is_link(&link, now + ONCE));
         let (cookie, viewer) = doors.log_in(&link, now).unwrap().unwrap();
+        assert!(!doors.is_link(&link, now));
         assert_eq!(viewer, Viewer::User(1000));
         assert!(doors.log_in(&link, now).unwrap().is_none(), "twice");
         let late = doors.link(Viewer::All, now).unwrap();

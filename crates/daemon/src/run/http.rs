@@ -31,10 +31,10 @@ use super::alarm_answers;
 use super::answer::{Answer, Answers, Viewer};
 use super::doors::{Peer, SESSION};
 use super::exporters::MOST_PUSHED;
-use super::{Shared, decision_answers, routes};
+use super::{Shared, decision_answers, routes, web};
 
 /// Connections at once, of all peers; one has a quarter: 256.
-const MOST_CONNECTIONS: usize = 1024;
+pub(super) const MOST_CONNECTIONS: usize = 1024;
 /// The head of a question is there after this.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 /// A connection lasts this long at most, whether its peer reads or not; unless events are told on it.
@@ -69,17 +69,18 @@ pub(super) fn run(
 }
 
 async fn accept_unix(socket: OwnSocket, answers: Arc<Answers>) {
-    accept_users(socket, MOST_CONNECTIONS, |stream, user, viewer| {
+    let shares = answers.shared.connections.clone();
+    accept_users(socket, shares, |stream, user, viewer| {
         let peer = Peer { viewer, uid: Some(user), address: None, number: 0, is_secure: false };
         attend(TokioIo::new(stream), peer, Arc::clone(&answers))
     })
     .await;
 }
 
-/// Takes connections to a unix socket, so many at once; each is attended to with its user's number and what that user sees.
+/// Takes connections to a unix socket, as many at once as there are shares; each is attended to with its user's number and what that user sees.
 pub(super) async fn accept_users<F>(
     socket: OwnSocket,
-    most: usize,
+    shares: Shares,
     attend: impl Fn(tokio::net::UnixStream, u32, Viewer) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
@@ -89,7 +90,6 @@ pub(super) async fn accept_users<F>(
         tokio::net::UnixListener::from_std(listener)
     });
     let Ok(listener) = listener else { return };
-    let account = Shares::among_users(most);
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(BREATHER).await;
@@ -97,7 +97,7 @@ pub(super) async fn accept_users<F>(
         };
         let Some(user) = iotide_private::peer_user(&stream) else { continue };
         // Who has all that is allowed is hung up on.
-        let Some(place) = account.take(user) else { continue };
+        let Some(place) = shares.take(user) else { continue };
         let viewer = if iotide_private::is_our_user(Some(user)) { Viewer::All } else { Viewer::User(user) };
         let attended = attend(stream, user, viewer);
         tokio::spawn(async move {
@@ -227,6 +227,11 @@ fn wants_pages(headers: &HeaderMap) -> bool {
     headers.get(ACCEPT).and_then(|value| value.to_str().ok()).is_some_and(|value| value.contains("text/html"))
 }
 
+/// Whether somebody logs in by a link that is right. That is not counted: others who ask from the same address must not keep anyone out.
+fn is_right_link(answers: &Answers, path: &str, query: &str, now: Instant) -> bool {
+    path == "/login" && web::link_in(query).is_some_and(|once| answers.shared.doors.is_link(&once, now))
+}
+
 async fn respond(answers: &Answers, peer: &Peer, request: Request<Incoming>) -> Response<Piecewise> {
     let (head, body) = request.into_parts();
     let now = Instant::now();
@@ -238,7 +243,7 @@ async fn respond(answers: &Answers, peer: &Peer, request: Request<Incoming>) -> 
         && (head.method != Method::GET || alarm_answers::is_change(&head.method, path))
     {
         Err(Answer::refused(403, "another site asks for this in your name"))
-    } else if answers.shared.doors.may_ask(&asker, now) {
+    } else if is_right_link(answers, path, query, now) || answers.shared.doors.may_ask(&asker, now) {
         routes::find(asker.viewer, peer.uid.is_some(), head.method.as_str(), path)
     } else {
         Err(Answer::refused(429, "too many questions: 20 a second are answered"))

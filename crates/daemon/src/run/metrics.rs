@@ -1,11 +1,12 @@
 //! What Prometheus scrapes.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use iotide_ledger::tree::{KnownNode, NodeNews};
 use iotide_ledger::{Cell, Counters, Exposition, Format, JobId, Kind, Metric};
+use iotide_private::{OTHERS, Shares};
 use iotide_wire::page::PageLayer;
 
 use super::answer::{Answer, Answers, Asked, Known, Result, Viewer};
@@ -20,6 +21,11 @@ use crate::series::Series;
 
 /// Jobs that have series of their own; the rest is in the sums, and counted.
 const MOST_JOBS: usize = 500;
+
+/// File systems of machines below that are shown by name.
+const MOST_BELOW: usize = 64;
+/// The name of all other file systems.
+const OTHER: &str = "other";
 
 /// What is shown beside the view.
 pub(crate) struct Of<'a> {
@@ -43,6 +49,8 @@ pub(crate) struct Of<'a> {
     pub(crate) shows: &'a dyn Fn(&JobView) -> bool,
     /// Whether the sums of the machine are asked for.
     pub(crate) with_sums: bool,
+    /// What is divided among users, by its name.
+    pub(super) shares: &'a [(&'static str, &'a Shares)],
 }
 
 impl Answers {
@@ -89,6 +97,7 @@ impl Answers {
             published: self.shared.config.redis.as_ref().map(|_| &self.shared.published),
             shows: &shows,
             with_sums: job.is_none(),
+            shares: &self.shared.shares(),
         };
         let text = exposition(&of, format);
         Ok(Answer { status: 200, content_type: format.content_type(), body: text.into() })
@@ -119,11 +128,60 @@ fn exposition(of: &Of<'_>, format: Format) -> String {
             published.exposition(&mut text);
         }
     }
+    refusals(&mut text, of);
     jobs(&mut text, of);
     if of.with_sums {
         of.exporters.exposition(&mut text, of.view.node.as_str(), of.viewer);
     }
     text.finish()
+}
+
+/// How often users were refused a share: all to who sees everything, and to a user what is own.
+fn refusals(text: &mut Exposition, of: &Of<'_>) {
+    let mut family = text.family(
+        "iotide_daemon_refused_total",
+        Kind::Counter,
+        "Requests of users beyond their share of a resource.",
+    );
+    let sees = |uid: u32| of.viewer == Viewer::All || of.viewer == Viewer::User(uid);
+    for (resource, shares) in of.shares {
+        for (uid, n) in shares.refused().into_iter().filter(|(uid, _)| sees(*uid)) {
+            let uid = if uid == OTHERS { "other".to_owned() } else { uid.to_string() };
+            family.sample(&[("resource", resource), ("uid", &uid)], n);
+        }
+    }
+}
+
+/// Bytes by file system and operation. Programs name file systems, so that a user could make up any number of names: those that are not mounted on
+/// this machine are `other`. Of machines below, whose mounts are not known here, the largest are shown to who sees everything.
+fn by_file_system<'a>(
+    [here, below]: [&'a Counters; 2],
+    sees_all: bool,
+    mounts: &BTreeSet<Vec<u8>>,
+) -> BTreeMap<(&'a str, &'a str), u64> {
+    let moved = |counters: &'a Counters| {
+        counters.iter().filter_map(|(metric, cell)| match metric {
+            Metric::Io { op, layer, fs } if layer.as_str() != PageLayer::Beneath.name() && cell.bytes > 0 => {
+                Some((fs.as_str(), op.as_str(), cell.bytes))
+            }
+            _ => None,
+        })
+    };
+    let mut elsewhere: BTreeMap<&str, u64> = BTreeMap::new();
+    if sees_all {
+        moved(below).for_each(|(fs, _, bytes)| *elsewhere.entry(fs).or_default() += bytes);
+    }
+    let mut largest: Vec<(u64, &str)> = elsewhere.into_iter().map(|(fs, bytes)| (bytes, fs)).collect();
+    largest.sort_unstable_by(|one, other| other.cmp(one));
+    let largest: HashSet<&str> = largest.into_iter().take(MOST_BELOW).map(|(_, fs)| fs).collect();
+    let mut by_fs = BTreeMap::new();
+    let mut add = |(fs, op, bytes), is_shown| {
+        *by_fs.entry((if is_shown { fs } else { OTHER }, op)).or_default() += bytes;
+    };
+    let is_here = |fs: &str| mounts.contains(fs.as_bytes());
+    moved(here).for_each(|row| add(row, is_here(row.0)));
+    moved(below).for_each(|row| add(row, is_here(row.0) || largest.contains(row.0)));
+    by_fs
 }
 
 /// All jobs together, by node and by file system.
@@ -154,18 +212,10 @@ fn sums(text: &mut Exposition, of: &Of<'_>) {
     for (op, cell) in by_op.iter() {
         family.sample_ns(&[("node", node), ("op", op)], cell.ns);
     }
-    let mut by_fs: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    for (metric, cell) in view.total.iter().chain(view.elsewhere.iter()) {
-        if let Metric::Io { op, layer, fs } = metric
-            && layer.as_str() != PageLayer::Beneath.name()
-            && cell.bytes > 0
-        {
-            *by_fs.entry((fs.as_str(), op.as_str())).or_default() += cell.bytes;
-        }
-    }
     let mut family =
         text.family("iotide_fs_bytes_total", Kind::Counter, "Bytes moved by all jobs, by file system.");
-    for ((fs, op), bytes) in &by_fs {
+    let (counters, sees_all) = ([&view.total, &view.elsewhere], of.viewer == Viewer::All);
+    for ((fs, op), bytes) in &by_file_system(counters, sees_all, &iotide_private::machine_mounts()) {
         family.sample(&[("fs", fs), ("op", op)], *bytes);
     }
     text.family(
@@ -521,4 +571,29 @@ fn by_op(counters: &Counters) -> BTreeMap<&str, Cell> {
         }
     }
     by_op
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iotide_ledger::Name;
+
+    #[test]
+    fn names_that_users_make_up_add_no_series() {
+        let name = |text: &str| Name::cut(text.as_bytes());
+        let row = |fs: &str, bytes| {
+            let metric = Metric::Io { op: name("write"), layer: name("posix"), fs: name(fs) };
+            (metric, Cell { calls: 1, bytes, ns: 1 })
+        };
+        let forged = (0..5000).map(|n| row(&format!("/forged/{n}"), 1));
+        let here: Counters = forged.clone().chain([row("/scratch", 10_000)]).collect();
+        let below: Counters = forged.chain([row("/scratch", 1), row("/pfs", 500)]).collect();
+        let mounts = BTreeSet::from([b"/scratch".to_vec()]);
+        let shown = by_file_system([&here, &below], false, &mounts);
+        assert_eq!(shown, [(("/scratch", "write"), 10_001), (("other", "write"), 10_500)].into());
+        let shown = by_file_system([&here, &below], true, &mounts);
+        assert_eq!(shown[&("/pfs", "write")], 500);
+        assert!(shown.len() <= MOST_BELOW + 2);
+        assert_eq!(shown.values().sum::<u64>(), 20_501);
+    }
 }

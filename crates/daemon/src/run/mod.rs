@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use iotide_ledger::tree::Place;
 use iotide_ledger::{Limits, Name};
-use iotide_private::{OpenDir, OwnSocket};
+use iotide_private::{OpenDir, OwnSocket, Shares};
 use iotide_sched::act::JobFacts;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tokio_rustls::TlsAcceptor;
@@ -104,6 +104,8 @@ pub struct Config {
     pub alertmanagers: Vec<HttpAddress>,
     /// Others that are.
     pub webhooks: Vec<HttpAddress>,
+    /// Whether these are told of users' alarms, too; otherwise only of the operator's.
+    pub sends_users_alarms: bool,
     /// Where models are published.
     pub redis: Option<RedisConfig>,
     /// What the storage can do: a ladder, or a system of `iotide templates`; see [`read_storage`].
@@ -234,9 +236,18 @@ pub(crate) struct Shared {
     steering: Steering,
     /// The next minutes, while somebody looks.
     forecasts: Forecasts,
+    /// Connections to the unix sockets, of HTTP and of controllers.
+    connections: Shares,
+    rpc_connections: Shares,
 }
 
 impl Shared {
+    /// What is divided among users, by its name.
+    fn shares(&self) -> Vec<(&'static str, &Shares)> {
+        let questions = self.tree.iter().map(|tree| ("questions", &tree.askers));
+        [("http", &self.connections), ("rpc", &self.rpc_connections)].into_iter().chain(questions).collect()
+    }
+
     fn groups(&self) -> Arc<Vec<GroupJob>> {
         Arc::clone(&self.groups.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -474,6 +485,8 @@ impl Daemon {
             published: redis::Published::default(),
             steering: steering.clone(),
             forecasts: Forecasts::new(storage),
+            connections: Shares::among_users(http::MOST_CONNECTIONS),
+            rpc_connections: Shares::among_users(rpc::MOST_CONNECTIONS),
             models: Models::start(config.store.clone(), events.clone())?,
             events,
             series,
@@ -587,6 +600,7 @@ fn start_alarms(
         expectations: expectations.clone(),
         series: series.clone(),
         routes: alertmanagers.chain(config.webhooks.iter().cloned().map(Route::Webhook)).collect(),
+        sends_users_alarms: config.sends_users_alarms,
     };
     let (alarms, loss) = Alarms::start(needs, now_ns())?;
     if let Some(loss) = loss {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use iotide_ledger::{Exposition, Kind, Name};
 use iotide_wire::{RespLine, put_resp_command};
 
+use super::address::time_left;
 use super::answer::{Answers, Viewer};
 use super::{Shared, now_ns};
 use crate::client::in_query;
@@ -219,8 +221,22 @@ fn hash_of(shared: &Arc<Shared>, uid: u32, app: &Name) -> Option<Vec<(&'static s
     ])
 }
 
-trait Connection: Read + Write + Send {}
-impl<T: Read + Write + Send> Connection for T {}
+trait Connection: Read + Write + Send {
+    /// Waits no longer for the next bytes.
+    fn wait_at_most(&self, time: Duration) -> io::Result<()>;
+}
+
+impl Connection for TcpStream {
+    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))
+    }
+}
+
+impl Connection for UnixStream {
+    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))
+    }
+}
 
 /// A connection to a server.
 struct Server(Box<dyn Connection>);
@@ -254,12 +270,19 @@ impl Server {
     }
 
     fn ask(&mut self, command: &[&[u8]]) -> io::Result<()> {
+        self.ask_within(TIMEOUT, command)
+    }
+
+    /// Asks; an answer that comes byte by byte has no more time than any other.
+    fn ask_within(&mut self, within: Duration, command: &[&[u8]]) -> io::Result<()> {
+        let until = Instant::now() + within;
         let mut out = Vec::new();
         put_resp_command(&mut out, command);
         self.0.write_all(&out)?;
         let mut answer = Vec::new();
         loop {
             let mut piece = [0; 512];
+            self.0.wait_at_most(time_left(until)?)?;
             let n = self.0.read(&mut piece)?;
             if n == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -267,6 +290,10 @@ impl Server {
             answer.extend_from_slice(&piece[..n]);
             match RespLine::decode(&answer) {
                 Ok(None) => {}
+                // More than was asked for would pass for the answer to what is asked next.
+                Ok(Some((RespLine::Done(_), n))) if n < answer.len() => {
+                    return Err(io::Error::other("there is more than one answer"));
+                }
                 Ok(Some((RespLine::Done(_), _))) => return Ok(()),
                 Ok(Some((RespLine::Refused(why), _))) => {
                     return Err(io::Error::other(String::from_utf8_lossy(why).into_owned()));
@@ -274,5 +301,20 @@ impl Server {
                 Err(()) => return Err(io::Error::other("the answer is not that of Redis")),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_drips_or_answers_too_much_is_failing() {
+        let stream = TcpStream::connect(super::super::address::tests::dripping()).unwrap();
+        let error = Server(Box::new(stream)).ask_within(Duration::from_millis(100), &[b"PING"]).unwrap_err();
+        assert!(matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock), "{error}");
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(b"+PONG\r\n+OK\r\n").unwrap();
+        assert!(Server(Box::new(ours)).ask(&[b"PING"]).is_err());
     }
 }

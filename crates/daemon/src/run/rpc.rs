@@ -25,7 +25,7 @@ use crate::predict::Expected;
 /// What is behind the name of the socket of HTTP.
 pub(super) const SUFFIX: &str = "rpc";
 /// Connections at once, of all users; one has a quarter.
-const MOST_CONNECTIONS: usize = 256;
+pub(super) const MOST_CONNECTIONS: usize = 256;
 /// Models that a connection has resolved.
 const MOST_HANDLES: usize = 4096;
 /// A frame that has begun is there after this, and an answer is taken.
@@ -48,7 +48,8 @@ pub(super) fn run(shared: &Arc<Shared>, socket: OwnSocket, mut stopped: watch::R
 }
 
 async fn accept(socket: OwnSocket, answers: Arc<Answers>) {
-    accept_users(socket, MOST_CONNECTIONS, |stream, _, viewer| {
+    let shares = answers.shared.rpc_connections.clone();
+    accept_users(socket, shares, |stream, _, viewer| {
         let answers = Arc::clone(&answers);
         async move {
             attend(stream, viewer, answers).await;

@@ -134,8 +134,8 @@ impl Answers {
     /// Logs in by a link; returns what the cookie is to hold.
     pub(super) fn log_in(&self, query: &str) -> (Answer, Option<String>) {
         let nobody = Asker::nobody();
-        let once = Asked::parse(query).ok().and_then(|asked| asked.get("once").map(str::to_owned));
-        let logged_in = once.and_then(|once| self.shared.doors.log_in(&once, Instant::now()).ok().flatten());
+        let logged_in =
+            link_in(query).and_then(|once| self.shared.doors.log_in(&once, Instant::now()).ok().flatten());
         match logged_in {
             Some((secret, _)) => (html(welcome_page(&self.seat(&nobody, "").frame())), Some(secret)),
             None => {
@@ -725,6 +725,11 @@ fn values_of(points: &Points, as_rate: bool) -> Vec<Option<f64>> {
         last = Some((i, value));
     }
     rates
+}
+
+/// The secret of a link that logs in.
+pub(super) fn link_in(query: &str) -> Option<String> {
+    Asked::parse(query).ok().and_then(|asked| asked.get("once").map(str::to_owned))
 }
 
 #[cfg(test)]

@@ -2,19 +2,21 @@
 //!
 //! It is apart from that of jobs: whoever adds a rule waits for no job that ends, and no job that ends for an alarm.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use iotide_ledger::alarm::Rule;
 use iotide_report::{AlarmState, NewAlarm};
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, OpenFlags, Transaction, params};
 
 use super::{StoreError, close_database, damaged, is_empty, set_aside};
 
 /// The file in the store's directory.
 pub(crate) const ALARMS: &str = "alarms.db";
-/// Begins and ends that are kept, the latest.
+/// Begins and ends that are kept, the latest: of the operator's rules, and as many of all users'.
 pub(crate) const MOST_HISTORY: usize = 10_000;
+const MOST_HISTORY_OF_USER: usize = 1000;
 
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS rules (
@@ -178,11 +180,12 @@ impl AlarmStore {
                     )?,
                 };
             }
-            // What fires stays, however old.
-            transaction.execute(
-                "DELETE FROM changes WHERE id <= (SELECT max(id) FROM changes) - ? AND id NOT IN (SELECT change FROM firing)",
-                [MOST_HISTORY as i64],
-            )?;
+            let owners: BTreeSet<i64> = changes.iter().map(|change| number_of(change.state.owner)).collect();
+            for owner in owners {
+                let most = if owner < 0 { MOST_HISTORY } else { MOST_HISTORY_OF_USER };
+                forget(&transaction, "owner = ?1", owner, most)?;
+            }
+            forget(&transaction, "owner > ?1", -1, MOST_HISTORY)?;
             transaction.commit()
         })()
         .map_err(failed)
@@ -197,9 +200,13 @@ impl AlarmStore {
         )
     }
 
-    /// Begins and ends after one of a number, the earliest first; of more than so many, the latest.
+    /// Begins and ends after one of a number, the earliest first; of more than so many, the latest, of the operator's rules and of users' apart.
     pub(crate) fn changes(&self, after: u64, most: usize) -> Result<Vec<Firing>, StoreError> {
-        let sql = "SELECT target, told FROM (SELECT id, target, told FROM changes WHERE id > ?1 ORDER BY id DESC LIMIT ?2) ORDER BY id";
+        let sql = "SELECT target, told FROM (
+            SELECT * FROM (SELECT id, target, told FROM changes WHERE id > ?1 AND owner < 0 ORDER BY id DESC LIMIT ?2)
+            UNION ALL
+            SELECT * FROM (SELECT id, target, told FROM changes WHERE id > ?1 AND owner >= 0 ORDER BY id DESC LIMIT ?2)
+            ) ORDER BY id";
         self.changes_by(sql, after, most)
     }
 
@@ -239,6 +246,15 @@ impl AlarmStore {
             .map(drop)
             .map_err(self.failed())
     }
+}
+
+/// Forgets changes beyond the latest `most` of some owners. What fires stays, however old.
+fn forget(db: &Transaction<'_>, which: &str, owner: i64, most: usize) -> rusqlite::Result<()> {
+    let sql = format!(
+        "DELETE FROM changes WHERE {which} AND id NOT IN (SELECT change FROM firing)
+         AND id <= (SELECT id FROM changes WHERE {which} ORDER BY id DESC LIMIT 1 OFFSET ?2)"
+    );
+    db.prepare_cached(&sql)?.execute(params![owner, most as i64]).map(drop)
 }
 
 fn number_of(owner: Option<u32>) -> i64 {
@@ -284,6 +300,25 @@ mod tests {
         assert_eq!(store.told("http://new").unwrap(), 3, "it is not told what was before");
         store.delete(Some(7), "a").unwrap();
         assert_eq!(store.rules().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn changes_of_a_user_who_floods_push_out_nobody_elses() {
+        let dir = FreshDir::new("alarm-store-flood");
+        let (mut store, _) = AlarmStore::open(dir.path(), false, 1).unwrap();
+        let of = |owner, id| {
+            let mut change = change(id, "a", "resolved");
+            change.state.owner = owner;
+            change
+        };
+        store.change(&[of(None, 1), of(Some(7), 2)]).unwrap();
+        let flood: Vec<Firing> = (3..=12_000).map(|id| of(Some(1000), id)).collect();
+        store.change(&flood).unwrap();
+        let kept = store.changes(0, 20_000).unwrap();
+        assert_eq!(kept.len(), 2 + MOST_HISTORY_OF_USER);
+        assert_eq!([kept[0].state.owner, kept[1].state.owner], [None, Some(7)]);
+        // A receiver that was away is told of the operator's alarm before the latest of others.
+        assert_eq!(store.changes(0, 10).unwrap()[0].state.owner, None);
     }
 
     #[test]

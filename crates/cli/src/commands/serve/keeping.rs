@@ -50,6 +50,9 @@ pub(super) struct Keeping {
     /// Post alarms as JSON to this address; may be given more than once
     #[arg(long, value_name = "URL")]
     webhook: Vec<HttpAddress>,
+    /// Whose alarms receivers are told of; not an option, for it is about all users of a site.
+    #[arg(skip)]
+    sends_users_alarms: bool,
     /// Publish models of applications in this Redis database: HOST:PORT, or the path of a socket
     #[arg(long, value_name = "ADDR", value_parser = parse_redis)]
     redis: Option<RedisAddress>,
@@ -74,7 +77,7 @@ fn parse_redis(text: &str) -> Result<RedisAddress, String> {
 
 impl Keeping {
     /// The names of the settings.
-    pub(super) const NAMES: &str = "series_job, series_all, series_age, jobs_age, jobs_all, group, cgroups, remote_write, remote_write_every, scrape, scrape_every, alertmanager, webhook, redis, redis_password, storage";
+    pub(super) const NAMES: &str = "series_job, series_all, series_age, jobs_age, jobs_all, group, cgroups, remote_write, remote_write_every, scrape, scrape_every, alertmanager, webhook, users_alarms, redis, redis_password, storage";
 
     /// Takes a setting; says whether it is one of these.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
@@ -88,6 +91,13 @@ impl Keeping {
             "remote_write_every" => self.remote_write_every = Some(parse_every(value)?),
             "scrape_every" => self.scrape_every = Some(parse_every(value)?),
             "cgroups" => self.cgroups = Some(value.to_owned()),
+            "users_alarms" => {
+                self.sends_users_alarms = match value {
+                    "site" => true,
+                    "none" => false,
+                    _ => return Err("site (to the receivers of the site) or none".to_owned()),
+                }
+            }
             "redis" => self.redis = Some(parse_redis(value)?),
             "redis_password" => self.redis_password = Some(value.into()),
             "storage" => self.storage = Some(value.into()),
@@ -142,6 +152,11 @@ impl Keeping {
             if own.is_empty() { other.clone() } else { own.clone() }
         };
         [of(&self.alertmanager, &other.alertmanager), of(&self.webhook, &other.webhook)]
+    }
+
+    /// Whether receivers are told of users' alarms, too.
+    pub(super) fn sends_users_alarms(&self) -> bool {
+        self.sends_users_alarms
     }
 
     /// Where samples are sent, and how often.

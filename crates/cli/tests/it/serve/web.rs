@@ -1,7 +1,9 @@
 //! Pages of the daemon: who sees what through which door, names that would harm, logins, and all of it in a browser.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -226,10 +228,41 @@ fn a_link_logs_in_once_and_who_logs_out_is_out() {
     assert!(out.starts_with("HTTP/1.1 401") && out.contains("iotide web"), "{out}");
     // Only whom the system names gets a link.
     assert!(answer("POST", "/api/1/login", "").starts_with("HTTP/1.1 403"));
-    // Who asks too often is asked to wait, and nobody else is.
+    let later = String::from_utf8(ask(&dir, &["web"]).stdout).unwrap();
+    // Who asks too often is asked to wait, and nobody else is; nor is one who has a right link, from the same address.
     let n_refused = (0..130).filter(|_| answer("GET", "/icon.svg", "").starts_with("HTTP/1.1 429")).count();
     assert!(n_refused > 0, "{n_refused}");
+    let late = answer("GET", later.trim().split_at(later.find("/login").unwrap()).1, PERSON);
+    assert!(late.starts_with("HTTP/1.1 200"), "{late}");
     assert_eq!(unix_get(&dir, "/api/1/jobs").0, 200);
+}
+
+#[test]
+fn a_user_who_takes_all_connections_is_refused_and_counted_and_others_are_answered() {
+    // The system's: one of root's own is for nobody else.
+    let (Some(setpriv), Some(python)) = (program("setpriv"), program("/usr/bin/python3")) else { return };
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = FreshDir::new("web-connections");
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let _daemon = Daemon::start(&dir);
+    // More than a quarter of the places, opened again as they are closed.
+    const FLOOD: &str = "import socket, sys\nheld = []\nwhile True:\n    s = socket.socket(socket.AF_UNIX)\n    s.connect(sys.argv[1])\n    held = held[-400:] + [s]";
+    let mut flood = Command::new(&setpriv);
+    flood.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&python).args(["-c", FLOOD]);
+    let mut flood = flood.arg(dir.join("socket")).spawn().unwrap();
+    let refused = "iotide_daemon_refused_total{resource=\"http\",uid=\"65534\"} ";
+    loop {
+        let (status, metrics) = unix_get(&dir, "/metrics");
+        assert_eq!(status, 200);
+        assert!(flood.try_wait().unwrap().is_none(), "it goes on");
+        if metrics.contains(refused) {
+            break;
+        }
+    }
+    flood.kill().unwrap();
+    flood.wait().unwrap();
 }
 
 #[test]

@@ -89,6 +89,22 @@ fn each_job_has_alarms_of_its_own_and_they_end_with_it() {
 }
 
 #[test]
+fn a_user_has_a_bounded_number_of_alarms_and_others_begin_all_the_same() {
+    let rule = |text: &str, owner: Option<u32>| {
+        let mut rule = Rule::new(text, "write_bytes > 1").unwrap();
+        rule.owner = owner;
+        rule
+    };
+    let rules = [("a", Some(1)), ("b", Some(1)), ("operator", None), ("victim", Some(2))];
+    let mut trial = Trial::new("machine-flood", rules.map(|(name, owner)| rule(name, owner)).into());
+    let mut jobs: Vec<JobView> = (0..800).map(|n| job(&format!("j{n}"), 1, 5)).collect();
+    jobs.push(job("v", 2, 5));
+    let said = trial.second(LATER, &jobs);
+    let n_of = |begin: &str| said.iter().filter(|change| change.starts_with(begin)).count();
+    assert_eq!((n_of("+a") + n_of("+b"), n_of("+operator"), n_of("+victim")), (MOST_FIRING_OF_USER, 801, 1));
+}
+
+#[test]
 fn a_users_rule_is_about_their_own_jobs_and_a_scope_about_those_it_names() {
     let rule = |text: &str, owner: Option<u32>, scope: Scope| {
         let mut rule = Rule::new(text, "write_bytes > 1").unwrap().with_scope(On::Job, scope).unwrap();
