@@ -39,6 +39,7 @@ pub fn info(input: &Input, options: &InfoOptions) -> Result<Info, Error> {
     told.source.path = input.name().into();
     told.source.format = format.name().to_owned();
     told.source.n_ranks = info.job.n_procs;
+    told.source.is_serial = info.job.has_ranks == Some(false);
     survey.add_to(&mut told);
     told.set_losses(&survey.losses);
     Ok(told)

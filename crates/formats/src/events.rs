@@ -254,6 +254,9 @@ fn write_job(out: &mut impl Write, job: &JobInfo) -> io::Result<()> {
     if let Some(n_procs) = job.n_procs {
         writeln!(out, "# nprocs={n_procs}")?;
     }
+    if let Some(has_ranks) = job.has_ranks {
+        writeln!(out, "# has_ranks={}", u8::from(has_ranks))?;
+    }
     if let Some(n_told) = job.n_told {
         writeln!(out, "# nprocs_told={n_told}")?;
     }

@@ -549,6 +549,7 @@ fn encode_job(job: &JobInfo) -> Vec<u8> {
         (6, job.start_time_unix_s.map(f64::to_bits)),
         (7, job.n_nodes),
         (9, job.n_told),
+        (10, job.has_ranks.map(u64::from)),
     ];
     for (tag, number) in numbers {
         if let Some(number) = number {
@@ -592,6 +593,7 @@ fn decode_job(payload: &[u8]) -> Result<JobInfo, Damaged> {
                 }
             }
             9 => job.n_told = Some(number()?),
+            10 => job.has_ranks = Some(number()? != 0),
             _ => {}
         }
     }

@@ -67,6 +67,7 @@ impl OneRun {
         self.job = JobInfo {
             run_time_s: first.run_time_s.or(job.run_time_s),
             n_procs: first.n_procs.or(job.n_procs),
+            has_ranks: first.has_ranks.or(job.has_ranks),
             n_told: first.n_told.or(job.n_told),
             user: first.user.or(job.user),
             exe: first.exe.or(job.exe),

@@ -82,8 +82,18 @@ fn time_named(columns: &[&str], times: &[usize], name: &[u8]) -> Option<(usize, 
 const LONGEST_ROW: usize = 1 << 20;
 
 /// The names under which tables state facts about their job.
-const JOB_FACTS: [&str; 9] =
-    ["runtime_s", "nprocs", "nprocs_told", "user", "exe", "jobid", "start_time", "nodes", "mounts"];
+const JOB_FACTS: [&str; 10] = [
+    "runtime_s",
+    "nprocs",
+    "has_ranks",
+    "nprocs_told",
+    "user",
+    "exe",
+    "jobid",
+    "start_time",
+    "nodes",
+    "mounts",
+];
 
 /// The names under which a line of JSON states a loss.
 const LOSS_FACTS: [&str; 3] = ["loss", "records", "since"];
@@ -455,6 +465,7 @@ fn set_job_fact(job: &mut JobInfo, key: &[u8], value: &[u8]) -> Result<(), Nonse
     match key {
         b"runtime_s" => job.run_time_s = Some(number("runtime_s")?),
         b"nprocs" => job.n_procs = Some(number("nprocs")? as u64),
+        b"has_ranks" => job.has_ranks = Some(number("has_ranks")? != 0.0),
         b"nprocs_told" => job.n_told = Some(number("nprocs_told")? as u64),
         b"user" => job.user = text(),
         b"exe" => job.exe = text(),

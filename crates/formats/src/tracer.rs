@@ -581,6 +581,7 @@ pub(crate) fn job_of<'a>(
             Some(n_ranks) => Some(u64::from(n_ranks)),
             None => Some(ranks().count() as u64),
         },
+        has_ranks: Some(is_parallel),
         n_told: None,
         user: ranks().next().map(|process| process.uid.to_string()),
         exe: text(|process| &process.command),

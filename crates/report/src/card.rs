@@ -26,6 +26,9 @@ pub struct JobCard {
     pub started_unix_s: Option<f64>,
     /// The number of processes.
     pub ranks: Option<u64>,
+    /// The word for one of them.
+    #[serde(skip)]
+    noun: &'static str,
     /// The number of nodes it was seen on.
     pub nodes: Option<u64>,
     /// How long it ran: as the source states, else from the first event to the last.
@@ -99,6 +102,7 @@ impl JobCard {
             job: job.jobid.clone(),
             started_unix_s: job.start_time.filter(|&start| start > 0.0),
             ranks: job.nprocs.or(source.n_ranks),
+            noun: source.process_noun(),
             nodes: job.nodes,
             run_time_s: job.run_time_s.or_else(seen_s),
             io_time_share: run.activity.as_ref().and_then(|activity| activity.io_time_share()),
@@ -126,7 +130,8 @@ impl JobCard {
         // Where nobody says when it began, there is no end either.
         let ended = self.started_unix_s.zip(self.run_time_s).map(|(start, seconds)| start + seconds);
         facts.extend(ended.map(|end| ("ended", text::date(end))));
-        facts.extend(self.ranks.map(|n| ("ranks", text::count(n))));
+        let ranks = if self.noun == "process" { "processes" } else { "ranks" };
+        facts.extend(self.ranks.map(|n| (ranks, text::count(n))));
         facts.extend(self.nodes.map(|n| ("nodes", text::count(n))));
         facts.extend(self.run_time_s.map(|seconds| ("run time", text::seconds(seconds))));
         facts
@@ -137,10 +142,10 @@ impl JobCard {
         let mut rows = Vec::new();
         if let Some(seconds) = self.run_time_s {
             let nodes = self.nodes.map_or(String::new(), |n| format!(" on {}", text::counted(n, "node")));
-            let ranks = self.ranks.map_or(String::new(), |n| format!(", {}", text::counted(n, "rank")));
-            let share = self
-                .io_time_share
-                .map_or(String::new(), |share| format!(", {} of the rank time in I/O", text::percent(share)));
+            let ranks = self.ranks.map_or(String::new(), |n| format!(", {}", text::counted(n, self.noun)));
+            let share = self.io_time_share.map_or(String::new(), |share| {
+                format!(", {} of the {} time in I/O", text::percent(share), self.noun)
+            });
             rows.push(("run", format!("{}{ranks}{nodes}{share}", text::seconds(seconds))));
         }
         rows.extend(self.bandwidth_bps.map(|bps| {

@@ -276,7 +276,8 @@ fn phases(run: &Run) -> Option<Section> {
 fn source(run: &Run) -> Section {
     let source = &run.source;
     let mut rows = vec![("format", source.format.clone()), ("events", text::count(source.n_events))];
-    rows.extend(source.n_ranks.map(|n| ("ranks", text::count(n))));
+    let processes = if source.job.is_serial { "processes" } else { "ranks" };
+    rows.extend(source.n_ranks.map(|n| (processes, text::count(n))));
     rows.push(("read", text::bytes(source.bytes_read)));
     rows.push(("written", text::bytes(source.bytes_written)));
     if let (Some(start_s), Some(end_s)) = (source.start_s, source.end_s) {

@@ -36,6 +36,9 @@ pub struct InfoSource {
     pub format: String,
     /// How many ranks moved bytes or, if the source tells no ranks apart, how many processes the job had.
     pub n_ranks: Option<u64>,
+    /// Whether these are known not to be ranks of a parallel program.
+    #[serde(skip)]
+    pub is_serial: bool,
     /// How many events it held.
     pub n_events: Option<u64>,
     /// All bytes read.
@@ -392,9 +395,9 @@ impl Info {
         if let Some(job) = self.job.in_words() {
             rows.row("job", job);
         }
-        let InfoSource { n_ranks, bytes_read, bytes_written, start_s, end_s, .. } = &self.source;
+        let InfoSource { n_ranks, is_serial, bytes_read, bytes_written, start_s, end_s, .. } = &self.source;
         if let (None, Some(n_ranks)) = (&self.darshan, n_ranks) {
-            rows.row("ranks", text::count(*n_ranks));
+            rows.row(if *is_serial { "processes" } else { "ranks" }, text::count(*n_ranks));
         }
         if let (Some(start_s), Some(end_s)) = (start_s, end_s) {
             let span = text::seconds(end_s - start_s);

@@ -450,7 +450,9 @@ impl Screen<'_> {
 
     fn headline(&self, width: usize, ink: Ink) -> String {
         let Source { n_ranks, n_events, bytes_read, bytes_written, .. } = &self.source;
-        let ranks = n_ranks.map(|n| format!("{}, ", text::counted(n, "rank"))).unwrap_or_default();
+        let ranks = n_ranks
+            .map(|n| format!("{}, ", text::counted(n, self.source.process_noun())))
+            .unwrap_or_default();
         let sums = format!(
             "{ranks}{}, {} read, {} written",
             text::counted(*n_events, "event"),

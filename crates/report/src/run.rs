@@ -502,6 +502,9 @@ pub struct Job {
     pub user: Option<Untrusted>,
     /// The number of processes.
     pub nprocs: Option<u64>,
+    /// Whether these are known not to be ranks of a parallel program.
+    #[serde(skip)]
+    pub is_serial: bool,
     /// Its wall-clock time.
     pub run_time_s: Option<f64>,
     /// When it began, in seconds since the Unix epoch.
@@ -535,6 +538,7 @@ impl Source {
                 exe: job.exe.as_ref().map(Untrusted::from),
                 user: job.user.as_ref().map(Untrusted::from),
                 nprocs: job.n_procs,
+                is_serial: job.has_ranks == Some(false),
                 run_time_s: job.run_time_s,
                 start_time: job.start_time_unix_s,
                 nodes: job.n_nodes,
@@ -542,9 +546,16 @@ impl Source {
         }
     }
 
+    /// The word for one of its processes.
+    pub(crate) fn process_noun(&self) -> &'static str {
+        if self.job.is_serial { "process" } else { "rank" }
+    }
+
     pub(crate) fn in_words(&self) -> String {
-        let ranks = self.n_ranks.map(|n| format!(", {}", text::counted(n, "rank"))).unwrap_or_default();
-        let exe = self.job.exe.as_ref().map(|exe| format!(" of {}", exe.for_terminal())).unwrap_or_default();
+        let ranks =
+            self.n_ranks.map(|n| format!(", {}", text::counted(n, self.process_noun()))).unwrap_or_default();
+        let exe = self.job.exe.as_ref();
+        let exe = exe.map(|exe| format!(" of {}", exe.shortened(80).for_terminal())).unwrap_or_default();
         let id = self.job.jobid.as_ref().map(|id| format!(", job {}", id.for_terminal())).unwrap_or_default();
         let rounded =
             self.resolution_s.map(|s| format!(", times to {}", text::seconds(s))).unwrap_or_default();

@@ -119,6 +119,8 @@ pub struct JobInfo {
     pub run_time_s: Option<f64>,
     /// The number of processes.
     pub n_procs: Option<u64>,
+    /// Whether these are ranks of a parallel program; others are processes that know nothing of each other.
+    pub has_ranks: Option<bool>,
     /// Of how many of them the source tells, where it is what only some have left.
     pub n_told: Option<u64>,
     /// The user, by name or number as the source has it.

@@ -50,6 +50,8 @@ fn a_recording_keeps_the_command_line() {
     assert_eq!(card["program"], "dd");
     let command = card["command"].as_str().unwrap();
     assert!(command.ends_with("/dd if=/dev/zero of=a b bs=1000 count=3 status=none"), "{command}");
+    let told = String::from_utf8(iotide(&directory, &["info", "trace"]).stdout).unwrap();
+    assert!(told.contains("\n  processes  1\n") && !told.contains("ranks"), "{told}");
 }
 
 #[test]

@@ -124,6 +124,7 @@ impl Log {
         JobInfo {
             run_time_s: job.run_time_s().filter(|run_time_s| *run_time_s >= 0.0),
             n_procs: u64::try_from(job.n_procs).ok(),
+            has_ranks: None,
             n_told: self.is_of_one_process().then_some(1),
             user: Some(job.uid.to_string()),
             exe: (!job.exe.is_empty()).then(|| job.exe.clone()),

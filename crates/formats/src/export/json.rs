@@ -53,6 +53,7 @@ pub(super) fn job_members(job: &JobInfo) -> Vec<String> {
     [
         number("runtime_s", job.run_time_s),
         job.n_procs.map(|n_procs| format!("\"nprocs\":{n_procs}")),
+        job.has_ranks.map(|has_ranks| format!("\"has_ranks\":{}", u8::from(has_ranks))),
         job.n_told.map(|n_told| format!("\"nprocs_told\":{n_told}")),
         text("user", &job.user),
         text("exe", &job.exe),
