@@ -1,5 +1,6 @@
 //! HTTP: connections, who is at their other end, and limits. One thread for all.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::pin::{Pin, pin};
@@ -25,6 +26,7 @@ use iotide_private::Shares;
 use iotide_report::web::POLICY;
 use iotide_wire::Fnv1a;
 use tokio::sync::watch::Receiver;
+use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 
 use super::alarm_answers;
@@ -72,7 +74,7 @@ async fn accept_unix(socket: OwnSocket, answers: Arc<Answers>) {
     let shares = answers.shared.connections.clone();
     accept_users(socket, shares, |stream, user, viewer| {
         let peer = Peer { viewer, uid: Some(user), address: None, number: 0, is_secure: false };
-        attend(TokioIo::new(stream), peer, Arc::clone(&answers))
+        attend(TokioIo::new(stream), peer, Arc::default(), Arc::clone(&answers))
     })
     .await;
 }
@@ -110,28 +112,62 @@ pub(super) async fn accept_users<F>(
 async fn accept_tcp(listener: TcpListener, tls: Option<TlsAcceptor>, answers: Arc<Answers>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let account = Shares::among_users(MOST_CONNECTIONS);
+    let mut silent = Silent::default();
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(BREATHER).await;
             continue;
         };
         let number = address_number(&peer);
-        let Some(place) = account.take(number) else { continue };
+        let mut place = account.take(number);
+        while place.is_none() && silent.end_oldest() {
+            // It gives its place back when it is next its turn.
+            tokio::task::yield_now().await;
+            place = account.take(number);
+        }
+        let Some(place) = place else { continue };
         let _ = stream.set_nodelay(true);
         let (answers, tls) = (Arc::clone(&answers), tls.clone());
         let is_secure = tls.is_some();
         let peer = Peer { viewer: Viewer::Sums, uid: None, address: Some(peer.ip()), number, is_secure };
-        tokio::spawn(async move {
+        let has_asked = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&has_asked);
+        let task = tokio::spawn(async move {
             match tls {
-                None => attend(TokioIo::new(stream), peer, answers).await,
+                None => attend(TokioIo::new(stream), peer, asked, answers).await,
                 Some(tls) => {
                     if let Ok(Ok(stream)) = tokio::time::timeout(HEAD_WITHIN, tls.accept(stream)).await {
-                        attend(TokioIo::new(stream), peer, answers).await;
+                        attend(TokioIo::new(stream), peer, asked, answers).await;
                     }
                 }
             }
             drop(place);
         });
+        silent.add(task.abort_handle(), has_asked);
+    }
+}
+
+/// Connections from which no question has come, the oldest first: where places are short, they go before anyone who asks.
+#[derive(Default)]
+struct Silent(VecDeque<(AbortHandle, Arc<AtomicBool>)>);
+
+impl Silent {
+    fn add(&mut self, task: AbortHandle, has_asked: Arc<AtomicBool>) {
+        if self.0.len() >= 2 * MOST_CONNECTIONS {
+            self.0.retain(|(task, has_asked)| !task.is_finished() && !has_asked.load(Ordering::Relaxed));
+        }
+        self.0.push_back((task, has_asked));
+    }
+
+    /// Ends the oldest of them; says whether there was one.
+    fn end_oldest(&mut self) -> bool {
+        while let Some((task, has_asked)) = self.0.pop_front() {
+            if !task.is_finished() && !has_asked.load(Ordering::Relaxed) {
+                task.abort();
+                return true;
+            }
+        }
+        false
     }
 }
 
@@ -146,13 +182,14 @@ pub(super) fn address_number(peer: &SocketAddr) -> u32 {
     number.max(1)
 }
 
-async fn attend<S>(stream: TokioIo<S>, peer: Peer, answers: Arc<Answers>)
+async fn attend<S>(stream: TokioIo<S>, peer: Peer, has_asked: Arc<AtomicBool>, answers: Arc<Answers>)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + 'static,
 {
     let tells_events = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&tells_events);
     let service = service_fn(move |request| {
+        has_asked.store(true, Ordering::Relaxed);
         let (answers, told) = (Arc::clone(&answers), Arc::clone(&told));
         async move {
             let response = respond(&answers, &peer, request).await;
