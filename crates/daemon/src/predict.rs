@@ -15,6 +15,7 @@ use std::{io, mem};
 use iotide_analysis::online::{NextPhase, Prediction, Predictor, PredictorConfig};
 use iotide_ledger::tree::Outlook;
 use iotide_ledger::{Cell, JobKey};
+use iotide_private::{Share, Shares};
 use iotide_trace::{Span, Timestamp};
 
 use crate::events::Events;
@@ -239,7 +240,7 @@ pub(crate) struct Predicting {
 impl Predicting {
     pub(crate) fn start(expectations: Expectations, events: Events) -> io::Result<Self> {
         let (readings, told) = sync_channel(4);
-        let work = move || Predictors { jobs: HashMap::new(), expectations, events }.run(&told);
+        let work = move || Predictors::new(expectations, events).run(&told);
         let thread = thread::Builder::new().name("iotide-predict".to_owned()).spawn(work)?;
         Ok(Self { readings: Some(readings), thread: Some(thread) })
     }
@@ -263,11 +264,13 @@ struct Predictors {
     jobs: HashMap<JobKey, Job>,
     expectations: Expectations,
     events: Events,
+    /// Room for predictors, with a share for each user.
+    places: Shares,
 }
 
 struct Job {
-    /// Begun when the job has moved enough.
-    predictor: Option<Box<Predictor>>,
+    /// Begun when the job has moved enough and there is room for it.
+    predictor: Option<(Box<Predictor>, Share)>,
     until_ns: u64,
     moved: Cell,
     late: Late,
@@ -275,6 +278,12 @@ struct Job {
 }
 
 impl Predictors {
+    fn new(expectations: Expectations, events: Events) -> Self {
+        let is_root = rustix::process::geteuid().is_root();
+        let places = if is_root { Shares::among_users(MOST_JOBS) } else { Shares::for_one(MOST_JOBS) };
+        Self { jobs: HashMap::new(), expectations, events, places }
+    }
+
     fn run(mut self, told: &Receiver<Reading>) {
         while let Ok((now_ns, jobs)) = told.recv() {
             self.hear(now_ns, jobs);
@@ -282,7 +291,6 @@ impl Predictors {
     }
 
     fn hear(&mut self, now_ns: u64, jobs: Vec<(JobKey, Cell)>) {
-        let mut n_predicted = self.jobs.values().filter(|job| job.predictor.is_some()).count();
         let mut before = mem::take(&mut self.jobs);
         for (key, moved) in jobs {
             let new = || Job {
@@ -293,11 +301,13 @@ impl Predictors {
                 readings: Readings::default(),
             };
             let mut job = before.remove(&key).unwrap_or_else(new);
-            if job.predictor.is_none() && moved.bytes >= LEAST_BYTES && n_predicted < MOST_JOBS {
-                n_predicted += 1;
+            if job.predictor.is_none()
+                && moved.bytes >= LEAST_BYTES
+                && let Some(place) = self.places.take(key.uid)
+            {
                 let config =
                     PredictorConfig { apart_s: APART_S, resolution_s: 0.05, ..PredictorConfig::default() };
-                job.predictor = Some(Box::new(Predictor::new(config)));
+                job.predictor = Some((Box::new(Predictor::new(config)), place));
             }
             if now_ns > job.until_ns {
                 let ended = Cell {
@@ -309,7 +319,7 @@ impl Predictors {
                 for Stretch { from_ns, to_ns, bytes } in job.late.add(job.until_ns, now_ns, ended) {
                     let span = Span { start: moment(from_ns), end: moment(to_ns) };
                     let rate_bps = bytes / ((to_ns - from_ns) as f64 / 1e9);
-                    let found = job.predictor.as_mut().and_then(|it| it.push_sample(span, rate_bps));
+                    let found = job.predictor.as_mut().and_then(|(it, _)| it.push_sample(span, rate_bps));
                     let Some(prediction) = found else { continue };
                     let mut expected = Expected::of(&prediction);
                     if expected.period_s.is_some_and(|period_s| job.readings.explain(period_s)) {
@@ -368,11 +378,7 @@ mod tests {
     #[test]
     fn a_job_that_writes_every_ten_seconds_is_expected_to_go_on() {
         let expectations = Expectations::default();
-        let mut predictors = Predictors {
-            jobs: HashMap::new(),
-            expectations: expectations.clone(),
-            events: Events::default(),
-        };
+        let mut predictors = Predictors::new(expectations.clone(), Events::default());
         let start_s = 1_700_000_000;
         let mut bytes = 0;
         for tenth in 0..1250u64 {
@@ -427,13 +433,26 @@ mod tests {
     }
 
     #[test]
+    fn jobs_of_one_user_leave_room_for_the_period_of_another() {
+        let places = Shares::among_users(MOST_JOBS);
+        let mut predictors =
+            Predictors { places, ..Predictors::new(Expectations::default(), Events::default()) };
+        let of = |uid: u32, n: usize| {
+            (JobKey { uid, ..key(&format!("j{n}")) }, Cell { bytes: LEAST_BYTES, ..Cell::default() })
+        };
+        let mut jobs: Vec<(JobKey, Cell)> = (0..2 * MOST_JOBS).map(|n| of(1000, n)).collect();
+        jobs.push(of(1001, 0));
+        predictors.hear(1_700_000_000_000_000_000, jobs);
+        let count = |uid: u32| {
+            predictors.jobs.iter().filter(|(key, job)| key.uid == uid && job.predictor.is_some()).count()
+        };
+        assert_eq!((count(1000), count(1001)), (MOST_JOBS / 4, 1));
+    }
+
+    #[test]
     fn a_loop_that_beats_with_the_readings_has_no_period() {
         let expectations = Expectations::default();
-        let mut predictors = Predictors {
-            jobs: HashMap::new(),
-            expectations: expectations.clone(),
-            events: Events::default(),
-        };
+        let mut predictors = Predictors::new(expectations.clone(), Events::default());
         for tenth in 0..1800u64 {
             let now_ns = 1_700_000_000_000_000_000 + tenth * 100_000_000;
             // 40 reads of 4 KiB, every 55 ms.
