@@ -445,7 +445,7 @@ mod tests {
                         std::thread::yield_now();
                     }
                     // It has asked for leave, and gets none.
-                    std::thread::sleep(std::time::Duration::from_millis(if ends { 150 } else { 0 }));
+                    std::thread::sleep(std::time::Duration::from_millis(if ends { 1000 } else { 0 }));
                     let _ = if ends { tell.send(Hint::JobOver) } else { Ok(()) };
                 });
                 fetch_in_gaps(&mut fetch, None, room, plan, pace).unwrap().0
