@@ -106,7 +106,7 @@ fn excessive_sync(run: &Run) -> Option<Draft> {
         }
         for layered in layers {
             let Some(sum) = layered.sum.as_ref() else { continue };
-            let (syncs, writes, opens) = (sum.syncs as f64, sum.writes.calls as f64, sum.opens.max(1) as f64);
+            let (syncs, writes, opens) = (sum.syncs as f64, sum.writes.calls as f64, sum.opens as f64);
             if writes == 0.0 || syncs < run.thresholds.sync_share * writes || syncs <= 2.0 * opens {
                 continue;
             }

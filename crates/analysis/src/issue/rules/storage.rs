@@ -129,14 +129,27 @@ pub(super) fn low_bandwidth(run: &Run, found: &mut Vec<Draft>) {
     let mut worst = (0.0, 0.0, 0.0);
     let mut cause = Cause::default();
     for way in Way::BOTH {
+        // Beside the largest of the folder, so that a run of twice the length has the same groups.
+        let mut largest: HashMap<_, (f64, f64)> = HashMap::new();
+        let sized = |file: &FileUse<'_>| {
+            let moved = file.posix.way(way);
+            (moved.bytes() > 0.0 && moved.seconds > 0.0)
+                .then(|| (moved.bytes(), moved.bytes() / moved.calls.max(1) as f64, moved.seconds))
+        };
+        for (_, file) in run.data_files() {
+            if let Some((bytes, request, _)) = sized(file) {
+                let (most, largest) = largest.entry(file.directory()).or_default();
+                (*most, *largest) = (most.max(bytes), largest.max(request));
+            }
+        }
         let mut groups: HashMap<_, Vec<(usize, f64)>> = HashMap::new();
         for (at, file) in run.data_files() {
-            let moved = file.posix.way(way);
-            if moved.bytes() >= MEBIBYTE && moved.seconds > 0.0 {
+            if let Some((bytes, request, seconds)) = sized(file) {
+                let (most, largest) = largest[&file.directory()];
                 // Sizes and requests that differ by less than four times.
-                let class = |value: f64| (value.max(1.0).log2() / 2.0).floor() as i32;
-                let key = (file.directory(), class(moved.bytes()), class(moved.bytes() / moved.calls as f64));
-                groups.entry(key).or_default().push((at, moved.bytes() / moved.seconds));
+                let class = |share: f64| (share.log2() / 2.0).floor() as i32;
+                let key = (file.directory(), class(most / bytes), class(largest / request));
+                groups.entry(key).or_default().push((at, bytes / seconds));
             }
         }
         let groups = groups.values().filter(|files| files.len() > 1);
