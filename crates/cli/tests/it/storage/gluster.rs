@@ -142,6 +142,11 @@ impl Gluster {
         });
     }
 
+    /// Asks servers to agree on what was written while some were away; those that are not ready yet are asked again.
+    pub(crate) fn heal(&self, volume: &str) {
+        let _ = self.command(&["volume", "heal", volume]).output();
+    }
+
     /// Runs a command of its administrator.
     pub(crate) fn tell(&self, words: &[&str]) -> String {
         succeeds(&mut self.command(words))

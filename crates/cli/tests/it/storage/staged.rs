@@ -119,7 +119,11 @@ fn nothing_is_lost_when_bricks_fail_and_when_a_client_does() {
     fs::remove_file(dst.join("probe")).unwrap();
     nothing_is_lost(&src, &dst, &files);
     // What was begun without a quorum answers with errors until the servers have agreed on it.
-    until("everything is staged", || stage(&src, &out(&src, &dst)).status == 0);
+    // By themselves they look for that every ten minutes only.
+    until("everything is staged", || {
+        gluster.heal("rep");
+        stage(&src, &out(&src, &dst)).status == 0
+    });
     all_has_arrived(&src, &dst, &files);
 
     // The client is killed in the middle, and mounted again in the same place.
