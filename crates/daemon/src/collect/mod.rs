@@ -40,8 +40,8 @@ const TRIES: u32 = 100;
 const STRANGERS_OF_USER: usize = 1024;
 /// Looking for new files takes no more than one part in this many of the time, however many there are.
 const SCAN_PART: u32 = 20;
-/// Rounds are so far apart; it does not rest for less.
-const ROUND: Duration = Duration::from_millis(100);
+/// How often pages are read. Looking for new files does not rest for less.
+pub(crate) const ROUND: Duration = Duration::from_millis(100);
 /// Nor does it rest for longer than this.
 const LONGEST_REST: Duration = Duration::from_secs(5);
 /// Lanes that are read in one round, shared by the users that have pages.
@@ -348,8 +348,6 @@ impl Collector {
                 self.inodes.insert(page.inode);
                 self.pages.insert(name.clone(), page);
             }
-            // It is tried again when there may be room, and counted in full then: its page stays until it is stored.
-            Err(Refusal::Jobs | Refusal::Pages | Refusal::PagesOfUser) => {}
             Err(refusal) => {
                 let new = || Stranger { inode, uid, tries: 0, waits_for: None };
                 let known = self.strangers.entry(name.clone()).or_insert_with(new);

@@ -211,3 +211,25 @@ fn files_of_one_user_that_are_no_pages_do_not_hide_the_page_of_another() {
     assert_eq!(site.losses(), [(Refusal::FilesOfUser, 500)], "it is said that some are not looked at");
     assert_eq!(site.collector.strangers.len(), STRANGERS_OF_USER);
 }
+
+#[test]
+fn processes_beyond_the_pages_of_their_user_wait_are_named_and_are_counted_later() {
+    if !is_root() {
+        return;
+    }
+    let mut site = Site::new(Limits { pages_of_user: 3, ..Limits::default() });
+    let alive = Alive::of(NOBODY);
+    for index in 0..5 {
+        site.write(&format!("u{index}"), NOBODY, alive.process(), 1);
+    }
+    for _ in 0..2 * TRIES {
+        assert_eq!(site.round().len(), 3);
+        assert_eq!(site.losses(), [(Refusal::PagesOfUser, 2)]);
+    }
+    drop(alive);
+    site.round();
+    site.store();
+    site.collector.tried = None;
+    site.round();
+    assert_eq!(site.losses(), []);
+}

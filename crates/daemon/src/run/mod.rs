@@ -20,7 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tokio_rustls::TlsAcceptor;
 
 use crate::alarms::{Alarms, Needs, Route};
-use crate::collect::{Collector, GroupJob, NodeFiles, NodeReading, Proc};
+use crate::collect::{Collector, GroupJob, NodeFiles, NodeReading, Proc, ROUND};
 use crate::events::Events;
 use crate::gather::{Gathering, Tree};
 use crate::leaf::{JobView, Leaf, View};
@@ -191,8 +191,6 @@ pub enum Served {
     Reload,
 }
 
-/// How often pages are read.
-const ROUND: Duration = Duration::from_millis(100);
 /// A store that failed is tried again after this.
 const RETRY: Duration = Duration::from_secs(1);
 /// What threads have left to do at the end is done within this.
