@@ -211,12 +211,17 @@ fn analyse_window(
     if config.period.method == Method::Dft {
         dft_run::distrust_poor_samples(&mut estimate, signal_error, dft);
     }
+    let scores = score_above(&sampled, estimate.period_s, dft.substantial_bps);
     Ok(RunAnalysis {
         direction,
         window,
         abstraction_error: abstraction_error(signal, window, &sampled),
         signal_error,
-        scores: score_above(&sampled, estimate.period_s, dft.substantial_bps),
+        scores: match config.period.method {
+            Method::Auto => scores.of_phases(&estimate.phases),
+            // The paper's method comes with the paper's scores.
+            Method::Dft => scores,
+        },
         reconstruction_error: reconstruction_error(&sampled, &estimate.waves),
         estimate,
         signal: sampled,

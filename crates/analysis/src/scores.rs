@@ -3,6 +3,7 @@
 use iotide_num::{mean, population_std};
 use iotide_trace::SampledSignal;
 
+use crate::Phase;
 use crate::substantial::{Piece, Substantial};
 
 /// Returns the scores of a signal for a period.
@@ -29,26 +30,29 @@ pub fn score_above(signal: &SampledSignal, period_s: Option<f64>, substantial_bp
     let (Some(period_s), Some(io_time_ratio)) = (period_s, io_time_ratio) else { return scores };
 
     scores.bytes_per_period = Some(io_bytes / parts.duration_s * period_s);
-    let volumes = per_period(&parts, period_s, |piece| piece.bytes);
-    let largest = volumes.iter().copied().fold(0.0, f64::max);
-    if largest > 0.0 {
-        let shares: Vec<f64> = volumes.iter().map(|volume| volume / largest).collect();
+    if let Some(sigma_vol) = relative_spread(&per_period(&parts, period_s, |piece| piece.bytes)) {
         let times =
             per_period(&parts, period_s, |piece| if piece.is_substantial { piece.duration_s } else { 0.0 });
         let squares: Vec<f64> =
             times.iter().map(|time_s| (time_s / period_s - io_time_ratio).powi(2)).collect();
-        let (sigma_vol, sigma_time) = (population_std(&shares), mean(&squares).sqrt());
-        scores.sigma_vol = Some(sigma_vol);
-        scores.sigma_time = Some(sigma_time);
-        scores.periodicity = Some((1.0 - sigma_vol - sigma_time).clamp(0.0, 1.0));
+        scores.sigma_time = Some(mean(&squares).sqrt());
+        scores.set_sigma_vol(sigma_vol);
     }
     scores
+}
+
+/// Returns the standard deviation over the largest value; `None` if nothing is above 0.
+fn relative_spread(volumes: &[f64]) -> Option<f64> {
+    let largest = volumes.iter().copied().fold(0.0, f64::max);
+    let shares: Vec<f64> = volumes.iter().map(|volume| volume / largest).collect();
+    (largest > 0.0).then(|| population_std(&shares))
 }
 
 /// The paper's characterisation of a signal; what needs a period is absent without one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Scores {
-    /// Standard deviation of the volume a period moves, over the largest: the paper's `σ_vol`.
+    /// Standard deviation of the volume a phase moves, over the largest: the paper's `σ_vol`. Without phases it is that
+    /// of the periods.
     pub sigma_vol: Option<f64>,
     /// Standard deviation of the share of a period spent on substantial I/O: the paper's `σ_time`.
     pub sigma_time: Option<f64>,
@@ -61,6 +65,25 @@ pub struct Scores {
     pub io_bandwidth_bps: Option<f64>,
     /// Bytes a period moves during that time: the paper's `V(S)/(L·f)`.
     pub bytes_per_period: Option<f64>,
+}
+
+impl Scores {
+    /// Takes the spread of volumes from the phases of the period rather than from sub-traces.
+    ///
+    /// Sub-traces are cut blindly: a phase that lies on a border is divided, and equal phases seem to differ.
+    pub(crate) fn of_phases(mut self, phases: &[Phase]) -> Self {
+        let volumes: Vec<f64> = phases.iter().map(|phase| phase.bytes).collect();
+        if let Some(sigma_vol) = relative_spread(&volumes).filter(|_| phases.len() > 1) {
+            self.set_sigma_vol(sigma_vol);
+        }
+        self
+    }
+
+    fn set_sigma_vol(&mut self, sigma_vol: f64) {
+        self.sigma_vol = Some(sigma_vol);
+        self.periodicity =
+            self.sigma_time.map(|sigma_time| (1.0 - sigma_vol - sigma_time).clamp(0.0, 1.0));
+    }
 }
 
 /// Adds up something over each whole period; a piece on the border gives each side its part.
@@ -96,6 +119,20 @@ mod tests {
 
     fn signal(values: &[f64]) -> SampledSignal {
         SampledSignal { start_s: 7.0, rate_hz: 1.0, values: values.to_vec(), duration_s: values.len() as f64 }
+    }
+
+    #[test]
+    fn phases_alike_are_alike_wherever_the_periods_are_cut() {
+        // A cut every 4 s goes through the phases, which last from 3 s to 5 s.
+        let signal = signal(&[0.0, 0.0, 0.0, 6.0, 2.0, 0.0, 0.0, 6.0, 2.0, 0.0, 0.0, 6.0]);
+        let phase = |start_s, bytes| Phase { start_s, end_s: start_s + 2.0, bytes };
+        let cut = score(&signal, Some(4.0));
+        assert!(cut.sigma_vol.unwrap() > 0.0);
+        let alike = cut.of_phases(&[phase(3.0, 8.0), phase(7.0, 8.0)]);
+        assert_eq!((alike.sigma_vol, alike.sigma_time), (Some(0.0), cut.sigma_time));
+        assert_eq!(alike.periodicity, Some(1.0 - cut.sigma_time.unwrap()));
+        assert_eq!(cut.of_phases(&[phase(3.0, 8.0), phase(7.0, 4.0)]).sigma_vol, Some(0.25));
+        assert_eq!(cut.of_phases(&[phase(3.0, 8.0)]), cut);
     }
 
     #[test]

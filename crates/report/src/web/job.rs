@@ -54,7 +54,7 @@ pub fn job_page(frame: &Frame<'_>, of: &JobPage<'_>) -> String {
     let entry = &job.entry;
     let mut page =
         Page::with_head(format!("Job {}", entry.job.shortened(40).for_terminal()), &head(of, frame));
-    page.live("bandwidth", "Bandwidth", &bandwidth(of, frame.now_unix_s));
+    page.live("bandwidth", "Read and written per second", &bandwidth(of, frame.now_unix_s));
     if !entry.staging.is_empty() {
         page.live("staging", "Staging", &staging(entry));
     }
@@ -241,10 +241,10 @@ fn bandwidth(of: &JobPage<'_>, now_unix_s: f64) -> String {
     let most = highest(&rates.read_bps).max(highest(&rates.write_bps));
     let plot = Plot {
         name: "bandwidth",
-        title: "Bandwidth over time",
+        title: "Rate over time",
         caption,
         x: Axis::time("time since the start", start_s.min(0.0), end_s),
-        y: Axis::bandwidth("bandwidth", most.max(1.0)),
+        y: Axis::bandwidth("rate", most.max(1.0)),
         bands,
         series: vec![series("written", 0, &rates.write_bps), series("read", 1, &rates.read_bps)],
         marks,
