@@ -81,8 +81,7 @@ impl Scores {
 
     fn set_sigma_vol(&mut self, sigma_vol: f64) {
         self.sigma_vol = Some(sigma_vol);
-        self.periodicity =
-            self.sigma_time.map(|sigma_time| (1.0 - sigma_vol - sigma_time).clamp(0.0, 1.0));
+        self.periodicity = self.sigma_time.map(|sigma_time| (1.0 - sigma_vol - sigma_time).clamp(0.0, 1.0));
     }
 }
 

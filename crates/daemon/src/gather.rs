@@ -146,6 +146,8 @@ const GATHER_NS: u64 = 1_000_000_000;
 /// How much longer it takes until rows become part of jobs again than that took.
 const PAUSE: u32 = 100;
 
+/// Versions that the daemon above has not taken for so long are stored, and about as often.
+const KEEP_NS: u64 = 10_000_000_000;
 /// Rows that are stored at a time, unless their jobs have ended: those of a job more or less.
 const MOST_ROWS: usize = 512;
 
@@ -168,6 +170,20 @@ pub(crate) struct Gathering {
     told_parent: Option<Place>,
     /// The jobs that rows became part of, and when they last did.
     jobs: HashMap<Group, (JobKey, u64)>,
+    /// Whether the store has versions that the daemon above may not have, and when that was last looked at.
+    has_stored: bool,
+    kept_ns: u64,
+    /// What was to go up when the daemon ended.
+    resumed: Option<Resumed>,
+}
+
+/// What the store has for the daemon above.
+#[derive(Debug)]
+struct Resumed {
+    /// Versions of rows, as the hub gave them.
+    versions: Vec<u8>,
+    /// Jobs that have ended.
+    unsent: Vec<OwnRow>,
 }
 
 /// What a job had counted more than was shown, in some seconds of the past.
@@ -208,18 +224,53 @@ impl Gathering {
             told_ns: 0,
             told_parent: None,
             jobs: HashMap::new(),
+            has_stored: false,
+            kept_ns: now_ns,
+            resumed: None,
         };
         for (group, about, rows) in store.open_rows()? {
             gathering.tree.hub().restore(now_ns, &group, &about, rows);
         }
         if gathering.tree.has_parent {
             leaf.send_up();
-            for own in store.unsent(leaf)? {
-                gathering.tree.hub().put_own(now_ns, &own.opened, &own.counters, 0, true, own.ended_ns);
-            }
+            let (versions, unsent) = (store.kept_versions()?, store.unsent(leaf)?);
+            gathering.has_stored = !versions.is_empty();
+            // Once pages are read: then it is known which jobs run.
+            (gathering.resumed, gathering.sent_ns) = (Some(Resumed { versions, unsent }), now_ns);
         }
         gathering.gather(now_ns, store, leaf)?;
         Ok(gathering)
+    }
+
+    /// Stores versions that the daemon above may not have, so that a restart does not lose them: at the end, and now and then while it is not heard.
+    pub(crate) fn keep_versions(
+        &mut self,
+        now_ns: u64,
+        store: &mut Store,
+        is_end: bool,
+    ) -> Result<(), StoreError> {
+        if self.resumed.is_some() {
+            // Nobody has taken out yet what is there.
+            return Ok(());
+        }
+        let frames = {
+            let hub = self.tree.hub();
+            let waited_ns = hub.kept_since_ns().map(|since_ns| now_ns.saturating_sub(since_ns));
+            // The more there is, the more seldom it is written.
+            let pause_ns = KEEP_NS * (1 + hub.kept_bytes() as u64 / (1 << 20));
+            let is_late = waited_ns.is_some_and(|waited_ns| waited_ns >= KEEP_NS);
+            let is_due = is_end || now_ns.saturating_sub(self.kept_ns) >= pause_ns;
+            if !self.tree.has_parent || !is_due || !is_late && !self.has_stored && !is_end {
+                return Ok(());
+            }
+            self.kept_ns = now_ns;
+            if is_late || is_end { hub.kept_versions() } else { Vec::new() }
+        };
+        if self.has_stored || !frames.is_empty() {
+            store.keep_versions(&frames)?;
+        }
+        self.has_stored = !frames.is_empty();
+        Ok(())
     }
 
     /// Rows become part of jobs; returns what is to be stored of them.
@@ -283,7 +334,11 @@ impl Gathering {
         }
         self.sent_ns = now_ns;
         let mut hub = self.tree.hub();
-        for own in leaf.own_rows() {
+        let own_rows = leaf.own_rows();
+        if let Some(resumed) = self.resumed.take() {
+            self.resume(now_ns, &mut hub, &own_rows, resumed);
+        }
+        for own in own_rows {
             let row = hub.put_own(now_ns, &own.opened, &own.counters, own.n_running, false, own.ended_ns);
             if let (Some(row), Some(outlook)) = (row, self.expectations.outlook_here(&own.opened.key)) {
                 hub.set_outlook(row, outlook);
@@ -291,6 +346,22 @@ impl Gathering {
         }
         drop(hub);
         self.tree.has_rows.notify_one();
+    }
+
+    /// Goes on with what was to go up when the daemon ended, before anything newer is known of these rows.
+    fn resume(&self, now_ns: u64, hub: &mut Hub, own_rows: &[OwnRow], resumed: Resumed) {
+        for own in own_rows.iter().chain(&resumed.unsent) {
+            // If there are too many rows, that is counted.
+            let _ = hub.open(now_ns, &own.opened, true);
+        }
+        if !hub.restore_versions(now_ns, &resumed.versions) {
+            self.tree.note(
+                "seconds that the daemon above has missed are lost: they are damaged in the store".to_owned(),
+            );
+        }
+        for own in &resumed.unsent {
+            hub.put_own(now_ns, &own.opened, &own.counters, 0, true, own.ended_ns);
+        }
     }
 
     /// What has come late of jobs, after rows became part of them. `is_sampled` says whether this second is sampled already.

@@ -140,6 +140,12 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Ends its daemon as an administrator does.
+    pub(crate) fn stop(&mut self) {
+        self.signal("-TERM");
+        self.child.take().unwrap().wait().unwrap();
+    }
+
     pub(crate) fn signal(&self, signal: &str) {
         let pid = self.child.as_ref().unwrap().id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());

@@ -233,10 +233,18 @@ fn seconds(root: &Node<'_>, job: &str) -> Vec<(u64, u64)> {
 
 #[test]
 fn seconds_in_which_a_parent_was_away_are_there_afterwards_as_they_were() {
-    let dir = FreshDir::new("tree-missed");
-    let root = Node::above(&dir, "root", &[]);
-    let mut middle = Node::above(&dir, "middle", &[&root]);
-    let leaf = Node::leaf(&dir, "leaf", &[&middle]);
+    seconds_without_a_parent(&FreshDir::new("tree-missed"), false);
+}
+
+#[test]
+fn a_machine_that_is_restarted_while_its_parent_is_away_loses_no_second_before_that() {
+    seconds_without_a_parent(&FreshDir::new("tree-restarted"), true);
+}
+
+fn seconds_without_a_parent(dir: &FreshDir, is_restarted: bool) {
+    let root = Node::above(dir, "root", &[]);
+    let mut middle = Node::above(dir, "middle", &[&root]);
+    let mut leaf = Node::leaf(dir, "leaf", &[&middle]);
     root.nodes(3);
     let mut program = leaf.skeleton("steady", "100ms", "1000");
     root.job("steady", |job| written(job) > Some(0));
@@ -245,6 +253,10 @@ fn seconds_in_which_a_parent_was_away_are_there_afterwards_as_they_were() {
     let from = now_s();
     middle.kill();
     std::thread::sleep(Duration::from_secs(6));
+    if is_restarted {
+        leaf.stop();
+        leaf.start_again();
+    }
     middle.start_again();
     let back = Instant::now();
     let own = |from: u64, to: u64| -> Vec<(u64, u64)> {

@@ -96,6 +96,7 @@ impl Collecting {
         // With the last samples of jobs that have just ended.
         let now = now_ns();
         self.sample(now, Arc::new(self.leaf.view(now)));
+        self.keep_versions(now, true);
         self.store.checkpoint();
     }
 
@@ -136,15 +137,13 @@ impl Collecting {
         let mut has_changed = self.gathering.as_ref().is_some_and(|it| it.gathered_ns() == now);
         let has_more = self.removed.len() > 64 || self.shared.series.has_losses();
         if now >= self.retry_ns && (!acts.is_empty() || has_more) {
-            // Some at a time, in their order: a transaction is as large as its acts.
-            let parts: Vec<&[Act]> =
-                if acts.is_empty() { vec![&[]] } else { acts.chunks(MOST_ACTS).collect() };
-            match parts.into_iter().try_for_each(|acts| self.store_acts(now, acts)) {
+            match self.store_in_parts(now, &acts) {
                 Ok(()) => has_changed = true,
                 Err(error) => self.store_failed(now, &error),
             }
         }
         self.sweep(now);
+        self.keep_versions(now, false);
         self.go_on_rebuilding(now);
         self.shared.events.tick();
         // Once in each second of the clock: none is without a sample.
@@ -162,6 +161,13 @@ impl Collecting {
             (self.n_to_give_back, self.given_back_ns) = (self.n_to_give_back.saturating_sub(1), now);
         }
         self.shared.beat_ns.store(now, Ordering::Relaxed);
+    }
+
+    /// Stores acts some at a time, in their order: a transaction is as large as its acts.
+    fn store_in_parts(&mut self, now: u64, acts: &[Act]) -> Result<(), StoreError> {
+        let (first, rest) = acts.split_at(acts.len().min(MOST_ACTS));
+        self.store_acts(now, first)?;
+        rest.chunks(MOST_ACTS).try_for_each(|acts| self.store_acts(now, acts))
     }
 
     /// Whether somebody has used memory for a while that is free now.
@@ -192,6 +198,14 @@ impl Collecting {
         let Some(gathering) = self.gathering.as_mut().filter(|it| it.gathered_ns() == now) else { return };
         let late = gathering.take_late(now, now / 1_000_000_000 == self.sampled_s);
         self.sampling.tell_late(late);
+    }
+
+    /// Keeps what the daemon above may not have, for the time after a restart.
+    fn keep_versions(&mut self, now: u64, is_end: bool) {
+        let Some(gathering) = self.gathering.as_mut().filter(|_| now >= self.retry_ns) else { return };
+        if let Err(error) = gathering.keep_versions(now, &mut self.store, is_end) {
+            self.store_failed(now, &error);
+        }
     }
 
     /// Rebuilds a little of a database that was damaged. Pages have been read before: what runs is known.

@@ -148,6 +148,21 @@ impl Store {
         .map_err(self.failed())
     }
 
+    /// Keeps versions of rows that the daemon above may not have, in place of those kept before.
+    pub fn keep_versions(&mut self, frames: &[u8]) -> Result<(), StoreError> {
+        let kept = match frames {
+            [] => self.db.execute("DELETE FROM kept_versions", []),
+            frames => self.db.execute("INSERT OR REPLACE INTO kept_versions VALUES (0, ?)", [frames]),
+        };
+        kept.map(drop).map_err(self.failed())
+    }
+
+    /// The versions that [`Self::keep_versions`] was given last.
+    pub fn kept_versions(&self) -> Result<Vec<u8>, StoreError> {
+        let kept = self.db.query_row("SELECT frames FROM kept_versions", [], |row| row.get(0)).optional();
+        kept.map(Option::unwrap_or_default).map_err(self.failed())
+    }
+
     /// Jobs that have ended here and that the daemon above is not known to have.
     pub fn unsent(&self, leaf: &Leaf) -> Result<Vec<OwnRow>, StoreError> {
         (|| {

@@ -112,6 +112,12 @@ CREATE TABLE IF NOT EXISTS losses (
 );
 CREATE INDEX IF NOT EXISTS losses_by_job ON losses (job);
 
+-- Versions of rows that the daemon above may not have, as they are sent: one row, while there are any.
+CREATE TABLE IF NOT EXISTS kept_versions (
+    kept   INTEGER PRIMARY KEY CHECK (kept = 0),
+    frames BLOB NOT NULL
+);
+
 -- What other nodes have counted for a job, row by row; their sum is among the job's counters, under the page '@'.
 CREATE TABLE IF NOT EXISTS rows (
     job      INTEGER NOT NULL,

@@ -831,6 +831,7 @@ fn share(metrics: &mut HashSet<Arc<Metric>>, metric: &Metric) -> Arc<Metric> {
     shared
 }
 
+mod kept;
 mod late;
 #[cfg(test)]
 mod tests;

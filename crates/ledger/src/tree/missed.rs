@@ -88,6 +88,16 @@ impl Missed {
         self.first + self.versions.len() as u64
     }
 
+    /// All of them, the oldest first.
+    pub(super) fn versions(&self) -> impl Iterator<Item = &Version> {
+        self.versions.iter()
+    }
+
+    /// What they take.
+    pub(super) fn n_bytes(&self) -> usize {
+        self.n_bytes
+    }
+
     pub(super) fn get(&self, position: u64) -> Option<&Version> {
         self.versions.get(usize::try_from(position.checked_sub(self.first)?).ok()?)
     }

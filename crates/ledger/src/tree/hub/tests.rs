@@ -92,6 +92,40 @@ fn metrics_beyond_the_limit_are_refused_and_counted() {
     }
 }
 
+#[test]
+fn versions_that_nobody_above_has_outlive_their_daemon_and_damage_costs_what_is_behind_it() {
+    let child = || Hub::new(Place { node: Name::cut(b"one"), instance: 1 }, false, Limits::default());
+    let (own, other) = (opened("one", 0), opened("two", 3));
+    let mut before = child();
+    for at_s in 1..=20 {
+        before.put_own(at_s * SECOND, &own, &counted(at_s), 1, false, None);
+        hear(&mut before, at_s, &other, at_s, &counted(2 * at_s), false);
+    }
+    let bytes = before.kept_versions();
+    let restored = |bytes: &[u8], rows: &[&Opened]| {
+        let mut hub = child();
+        for row in rows {
+            hub.open(30 * SECOND, row, row.node.as_str() == "one").unwrap();
+        }
+        let is_whole = hub.restore_versions(30 * SECOND, bytes);
+        (is_whole, hub.missed.versions().count(), hub.kept_versions())
+    };
+    assert_eq!(restored(&bytes, &[&own, &other]), (true, 40, bytes.clone()));
+    // A row that nobody knows any more has nothing to say.
+    assert_eq!(restored(&bytes, &[&own]).1, 20);
+    let mut most = 0;
+    for length in 0..bytes.len() {
+        let (_, n, _) = restored(&bytes[..length], &[&own, &other]);
+        assert!((most..40).contains(&n), "{n} of {length} bytes");
+        most = n;
+    }
+    for at in 0..bytes.len() {
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 0x55;
+        assert!(restored(&bytes, &[&own, &other]).1 <= 40);
+    }
+}
+
 proptest! {
     /// Each node counts upwards; its rows arrive in any order, several times, some never. The sum is that of the last rows that
     /// arrived, whatever came between, and never falls.

@@ -19,6 +19,26 @@ struct Machine {
     cut_until_s: u64,
 }
 
+impl Machine {
+    /// Its part of the job.
+    fn opened(&self) -> Opened {
+        let key = JobKey { start_ns: self.start_s * SECOND, ..key_of(0) };
+        let (node, about) = (self.hub.own.node.clone(), About::default());
+        Opened { node, epoch: 0, key, about, is_local: false, rank: 0, n_ranks: 0 }
+    }
+
+    /// Its daemon ends and is started again, with what its store has of it.
+    fn restart(&mut self, now_ns: u64) {
+        let versions = self.hub.kept_versions();
+        self.link = None;
+        self.hub = Hub::new(self.hub.own.clone(), false, Limits::default());
+        if self.calls > 0 {
+            self.hub.open(now_ns, &self.opened(), true).unwrap();
+        }
+        assert!(self.hub.restore_versions(now_ns, &versions));
+    }
+}
+
 struct Wire {
     up: Uplink,
     down: Downlink,
@@ -94,10 +114,7 @@ impl Site {
         // Now and then nothing.
         let calls = self.chance.next() % 8;
         machine.calls += calls.saturating_sub(2);
-        let key = JobKey { start_ns: machine.start_s * SECOND, ..key_of(0) };
-        let node = machine.hub.own.node.clone();
-        let about = About::default();
-        let opened = Opened { node, epoch: 0, key, about, is_local: false, rank: 0, n_ranks: 0 };
+        let opened = machine.opened();
         let metric = |name: &str| Metric::Mpi { function: Name::cut(name.as_bytes()) };
         let cell = |calls| Cell { calls, bytes: 0, ns: 0 };
         // Another metric comes later.
@@ -183,7 +200,7 @@ impl Site {
     }
 }
 
-/// Links are cut for less than five minutes and stall; if `moves`, they also lead elsewhere. In the end each second is shown as it was; where machines have
+/// Links are cut for less than five minutes and stall, daemons without others below are restarted; if `moves`, they also lead elsewhere. In the end each second is shown as it was; where machines have
 /// moved, one may be shown with the next.
 ///
 /// # Panics
@@ -205,6 +222,11 @@ pub fn try_seconds(seed: u64, n_machines: usize, n_seconds: u64, moves: bool) {
                 }
             }
             3 => site.machines[index].stalled_until_s = site.now_s + 1 + site.chance.next() % 5,
+            // Nobody was ever below these.
+            4 | 5 if index >= 3 || index + 1 == n_machines => {
+                let now_ns = site.now_s * SECOND + SECOND / 2;
+                site.machines[index].restart(now_ns);
+            }
             _ => {}
         }
     }
