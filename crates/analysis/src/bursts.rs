@@ -2,6 +2,8 @@
 
 use iotide_num::{coefficient_of_variation, mean, median};
 
+use crate::Phase;
+
 /// A bin that holds less than this share of what a typical busy bin holds is no part of a burst by itself.
 const SUBSTANTIAL: f64 = 0.1;
 /// A hole in a burst is shorter than this share of the usual time between bursts.
@@ -108,14 +110,38 @@ pub fn describe_bursts(dt_s: f64, requests: &[f64], bytes: &[f64]) -> Described 
     })
 }
 
-/// Where bytes are, in bins: bins that hold something substantial, with their neighbours that hold anything.
-fn stretches(bytes: &[f64]) -> Vec<Stretch> {
-    let sum: f64 = bytes.iter().sum();
-    if sum <= 0.0 {
+/// Returns the phases in rates that were sampled every `step_s`, in seconds after the first: bursts without what trickles around them. Who is busy
+/// almost all the time has none.
+pub fn busy_phases(rates_bps: &[f64], step_s: f64) -> Vec<Phase> {
+    let least = SUBSTANTIAL * typical(rates_bps);
+    let busy: Vec<f64> = rates_bps.iter().map(|bps| if *bps >= least { *bps } else { 0.0 }).collect();
+    let found = stretches(&busy);
+    let n_busy: usize = found.iter().map(|stretch| stretch.end - stretch.first).sum();
+    if n_busy as f64 >= STEADY * rates_bps.len() as f64 {
         return Vec::new();
     }
-    // What a byte finds in its bin on average.
-    let typical = bytes.iter().map(|bytes| bytes * bytes).sum::<f64>() / sum;
+    let phase = |stretch: &Stretch| Phase {
+        start_s: stretch.first as f64 * step_s,
+        end_s: stretch.end as f64 * step_s,
+        bytes: rates_bps[stretch.first..stretch.end].iter().sum::<f64>() * step_s,
+    };
+    found.iter().map(phase).collect()
+}
+
+/// Returns how long a phase usually is.
+pub fn usual_length_s(phases: &[Phase]) -> Option<f64> {
+    median(&phases.iter().map(|phase| phase.end_s - phase.start_s).collect::<Vec<_>>())
+}
+
+/// What a byte finds in its bin on average.
+fn typical(bytes: &[f64]) -> f64 {
+    let sum: f64 = bytes.iter().sum();
+    if sum > 0.0 { bytes.iter().map(|bytes| bytes * bytes).sum::<f64>() / sum } else { 0.0 }
+}
+
+/// Where bytes are, in bins: bins that hold something substantial, with their neighbours that hold anything.
+fn stretches(bytes: &[f64]) -> Vec<Stretch> {
+    let least = SUBSTANTIAL * typical(bytes);
     let mut found: Vec<Stretch> = Vec::new();
     let mut bin = 0;
     while bin < bytes.len() {
@@ -127,7 +153,7 @@ fn stretches(bytes: &[f64]) -> Vec<Stretch> {
         while bin < bytes.len() && bytes[bin] > 0.0 {
             bin += 1;
         }
-        if bytes[first..bin].iter().any(|bytes| *bytes >= SUBSTANTIAL * typical) {
+        if bytes[first..bin].iter().any(|bytes| *bytes >= least) {
             found.push(Stretch { first, end: bin });
         }
     }
@@ -218,6 +244,21 @@ mod tests {
             (found.burst_s.value - 8.6).abs() < 0.1 && (found.compute_s.value - 31.4).abs() < 0.1,
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn phases_are_bursts_without_what_trickles_around_them() {
+        let rates = [1.0, 100.0, 50.0, 1.0, 1.0, 80.0, 0.0, 0.0];
+        let phases = busy_phases(&rates, 2.0);
+        let phase = |start_s, end_s, bytes| Phase { start_s, end_s, bytes };
+        assert_eq!(phases, [phase(2.0, 6.0, 300.0), phase(10.0, 12.0, 160.0)]);
+        assert_eq!((usual_length_s(&phases), usual_length_s(&[])), (Some(3.0), None));
+        // Neither silence nor work without a pause has phases.
+        assert!([&[0.0; 5][..], &[], &[1.0; 20]].iter().all(|rates| busy_phases(rates, 1.0).is_empty()));
+        // The unit of bytes does not matter.
+        let scaled: Vec<f64> = rates.iter().map(|bps| 1e9 * bps).collect();
+        let places = |phases: &[Phase]| phases.iter().map(|it| (it.start_s, it.end_s)).collect::<Vec<_>>();
+        assert_eq!(places(&busy_phases(&scaled, 2.0)), places(&phases));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! - Which runs of a job log are of one application, and what does a server's log show of them? [`group_runs`],
 //!   [`cut_samples`]
 //! - How fast would the storage have to be to hide asynchronous I/O? [`demand`]
+//! - How many requests were in flight at once, and how many were done meanwhile? [`InFlight`]
 //! - Which of its figures are worth comparing with those of other sizes? [`figures`]
 //! - What kind of run is it: when does it read and write, what does its metadata server see? [`categorize`]
 //! - Which I/O issues does it have, and what would a fix save? [`issues`]
@@ -15,7 +16,7 @@
 //!
 //! **Invariant:** no file, clock, thread or terminal in here. A test needs a `Vec<f64>` and nothing else.
 
-pub use crate::bursts::{Bursts, Described, Known, describe_bursts};
+pub use crate::bursts::{Bursts, Described, Known, busy_phases, describe_bursts, usual_length_s};
 pub use crate::category::{
     Access, BusyTime, Categories, Category, CategoryConfig, CategoryMethod, CategoryThresholds,
     DirectionFindings, Evidence, FoundPeriod, Label, Magnitude, MetadataFindings, MetadataLoad, Observed,
@@ -23,6 +24,7 @@ pub use crate::category::{
 };
 pub use crate::demand::{Demand, Need, demand, lost_s, required_bps, throughput_bps};
 pub use crate::figures::{Figure, FigureGroups, KnownRun, figures};
+pub use crate::in_flight::{InFlight, Overlap, Overlaps};
 pub use crate::issue::{
     Cause, Gain, Issue, IssueConfig, IssueId, IssueThresholds, Issues, IssuesVerdict, NotJudged, Severity,
     issues,
@@ -50,6 +52,7 @@ mod bursts;
 mod category;
 mod demand;
 mod figures;
+mod in_flight;
 mod issue;
 mod period;
 mod rhythm;

@@ -89,7 +89,6 @@ mod detect;
 mod error;
 mod file;
 mod follow;
-mod in_flight;
 mod info;
 mod input;
 mod job_io;

@@ -3,17 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use iotide_analysis::{Bursts, Described, describe_bursts};
+use iotide_analysis::{Bursts, Described, InFlight, Overlap, Overlaps, describe_bursts};
 use iotide_formats::OpenOptions;
 use iotide_num::{average_linkage, clusters_below, median};
 use iotide_report::{FoundTemplate, RunOfTemplate, StorageEntry, TemplatesReport};
 use iotide_scaling::{FitConfig, Measurement, fit};
 use iotide_sim::system::{
-    BinnedRun, BinnedRuns, Fitted, Ladder, Storage, StorageError, fit_storage, requests_per_s,
+    BinnedRun, BinnedRuns, Cell, Fitted, Ladder, Storage, StorageError, fit_storage, requests_per_s,
 };
 use iotide_trace::{Activity, Sampling, SamplingKind, Span, sample};
 
-use crate::in_flight::{InFlight, Overlaps};
 use crate::server_targets::ServerTargets;
 use crate::{Error, Input, application, observe, read_text};
 
@@ -350,7 +349,9 @@ fn steady(
 
 /// Without a ladder, how requests of traces overlapped says what the storage can do, if different numbers of them were in flight.
 fn storage_of_overlaps(overlaps: &Overlaps, report: &mut TemplatesReport) -> Option<Fitted> {
-    let cells = overlaps.cells();
+    let cell =
+        |Overlap { n, request_bytes, seconds, completions }| Cell { n, request_bytes, seconds, completions };
+    let cells: Vec<Cell> = overlaps.cells().into_iter().map(cell).collect();
     let mut numbers: Vec<u64> = cells.iter().map(|cell| cell.n).collect();
     numbers.sort_unstable();
     numbers.dedup();

@@ -2,15 +2,13 @@
 
 use std::fmt::Write;
 
+use iotide_analysis::{busy_phases, usual_length_s};
 use iotide_page::chart::{Axis, Band, BandKind, Look, Mark, Series, Xs, highest};
 use iotide_page::figure::legend;
 use iotide_page::html::{capitalised, escape, tiles};
 use iotide_page::{Plot, Untrusted, text};
 
-use super::rhythm::usual_length_s;
-use super::{
-    Frame, Page, app_link, called, cell, job_link, path_part, phases_of, share_bar, sortable, time, until,
-};
+use super::{Frame, Page, app_link, called, cell, job_link, path_part, share_bar, sortable, time, until};
 use crate::jobs::{JobDocument, JobEntry};
 use crate::series::JobRates;
 
@@ -194,12 +192,12 @@ fn bandwidth(of: &JobPage<'_>, now_unix_s: f64) -> String {
     let n = rates.read_bps.len().max(rates.write_bps.len());
     let at = |values: &[f64], i: usize| values.get(i).copied().unwrap_or(0.0);
     let total: Vec<f64> = (0..n).map(|i| at(&rates.read_bps, i) + at(&rates.write_bps, i)).collect();
-    let phases = phases_of(&total, rates.period_s);
+    let phases = busy_phases(&total, rates.period_s);
     let mut bands: Vec<Band> = phases
         .iter()
         .map(|phase| Band {
-            from: start_s + phase.from_s,
-            to: start_s + phase.to_s,
+            from: start_s + phase.start_s,
+            to: start_s + phase.end_s,
             kind: BandKind::Phase,
             colour: 0,
             lane: 0,
@@ -207,7 +205,7 @@ fn bandwidth(of: &JobPage<'_>, now_unix_s: f64) -> String {
         .collect();
     let mut end_s = start_s + n as f64 * rates.period_s;
     let mut marks = Vec::new();
-    let mut caption = "Bytes read and written per second. Shaded: phases, in which the rate is above a tenth of the highest.".to_owned();
+    let mut caption = "Bytes read and written per second. Shaded: phases, in which much is moved.".to_owned();
     if entry.state == "running" {
         let now_s = now_unix_s - entry.start_unix_s;
         marks.push(Mark { at: now_s, label: "now".to_owned(), strong: true });

@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
+use iotide_analysis::{busy_phases, usual_length_s};
 use iotide_page::chart::{Axis, Band, BandKind, Look, Mark, Series, Xs};
 use iotide_page::html::tiles;
 use iotide_page::{Plot, Untrusted, text};
 
 use super::jobs::live_rate;
-use super::rhythm::usual_length_s;
-use super::{Frame, Page, called, called_link, cell, job_link, phase_cells, phases_of, sortable};
+use super::{Frame, Page, called, called_link, cell, job_link, phase_cells, sortable};
 use crate::Forecast;
 
 /// A job that runs.
@@ -67,7 +67,7 @@ impl JobLoad {
         else {
             return expected;
         };
-        let usual = usual_length_s(&phases_of(&self.past_bps, step_s)).unwrap_or(step_s);
+        let usual = usual_length_s(&busy_phases(&self.past_bps, step_s)).unwrap_or(step_s);
         let length_s = usual.min(period_s);
         let mut from = next - now_unix_s;
         // A phase whose begin was missed is the one that goes on, or the next.

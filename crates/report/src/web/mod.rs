@@ -20,7 +20,6 @@ pub use self::load::{JobLoad, LoadPage, load_page};
 pub use self::models::{Application, ModelPage, ModelsPage, STEPS_A_DOUBLING, model_page, models_page};
 pub use self::nodes::nodes_page;
 pub use self::profiles::{ComparedRun, Profile, ProfilesPage, profiles_page};
-pub use self::rhythm::{Phase, phases_of};
 pub use self::search::{SearchPage, search_page};
 pub use self::traces::{TracePage, traces_page};
 
@@ -33,7 +32,6 @@ mod load;
 mod models;
 mod nodes;
 mod profiles;
-mod rhythm;
 mod search;
 mod traces;
 

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use iotide_sim::system::Cell;
 use iotide_trace::{AccessFacts, Event, EventSink, Grain, Loss, TimeSpent, Timestamp};
 
 /// More calls than these of a run say the same.
@@ -20,8 +19,21 @@ const LEAST_SHARE: f64 = 1e-3;
 
 /// Collects the calls of a run that move data.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct InFlight {
+pub struct InFlight {
     calls: Vec<(i64, i64, f64)>,
+}
+
+/// Requests that were in flight at once, and how many of them were done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Overlap {
+    /// Requests in flight.
+    pub n: u64,
+    /// Size of each.
+    pub request_bytes: f64,
+    /// For how long.
+    pub seconds: f64,
+    /// How many were done.
+    pub completions: f64,
 }
 
 /// What was seen with so many requests of about a size in flight.
@@ -36,7 +48,7 @@ struct Seen {
 
 /// By size (logarithm to base 2) and number in flight, as [`step_of`] counts it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Overlaps(BTreeMap<(i32, u64), Seen>);
+pub struct Overlaps(BTreeMap<(i32, u64), Seen>);
 
 impl EventSink for InFlight {
     fn event(&mut self, event: Event) -> ControlFlow<()> {
@@ -64,7 +76,7 @@ impl EventSink for InFlight {
 
 impl InFlight {
     /// Goes through the calls in time.
-    pub(crate) fn finish(self) -> Overlaps {
+    pub fn finish(self) -> Overlaps {
         let calls = self.calls;
         // Ends before beginnings: who goes on at once with another request has as many in flight as before.
         let mut edges: Vec<(i64, bool, usize)> = Vec::with_capacity(2 * calls.len());
@@ -117,7 +129,7 @@ impl InFlight {
 
 impl Overlaps {
     /// Those of another run, too, which had the storage to itself.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         for (key, seen) in &other.0 {
             let sum = self.0.entry(*key).or_default();
             sum.seconds += seen.seconds;
@@ -128,11 +140,11 @@ impl Overlaps {
     }
 
     /// What a ladder would list.
-    pub(crate) fn cells(&self) -> Vec<Cell> {
+    pub fn cells(&self) -> Vec<Overlap> {
         let all_s: f64 = self.0.values().map(|seen| seen.seconds).sum();
         (self.0.values())
             .filter(|seen| seen.seconds >= LEAST_SHARE * all_s && seen.completions >= 1.0)
-            .map(|seen| Cell {
+            .map(|seen| Overlap {
                 n: (seen.request_s / seen.seconds).round().max(1.0) as u64,
                 request_bytes: seen.bytes / seen.completions,
                 seconds: seen.seconds,
