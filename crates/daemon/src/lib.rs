@@ -19,9 +19,9 @@
 //! - [`client`]: asking a daemon.
 
 pub use crate::run::{
-    AddressError, Addresses, Auth, Config, HttpAddress, Key, KeyError, Leaves, Load, ProxyConfig, ProxyFrom,
-    RedisAddress, RedisConfig, Secret, ServeError, Served, TokenRole, TreeConfig, WebConfig, bridge,
-    group_of_pages, make_token, read_storage, rpc_socket, serve, write_key,
+    Addresses, Auth, Config, Key, KeyError, Leaves, Load, ProxyConfig, ProxyFrom, RedisAddress, RedisConfig,
+    Secret, ServeError, Served, TokenRole, TreeConfig, WebConfig, bridge, group_of_pages, make_token,
+    read_storage, rpc_socket, serve, write_key,
 };
 
 pub use crate::steering::{Steering, Wish};

@@ -14,11 +14,10 @@ use iotide_trace::{Direction, Loss, Silence, ThroughputConfig, ThroughputLog, Th
 use crate::{Error, Input, Progress};
 
 pub use self::applications::{Applications, Found, applications};
-pub use self::http::Url;
 pub use self::prometheus::{PrometheusError, PrometheusQuestion, prometheus_log};
+pub use iotide_http::Url;
 
 mod applications;
-mod http;
 mod prometheus;
 
 /// How logs are read, and how a signature is found in them.

@@ -5,13 +5,13 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use iotide_formats::RangeAnswer;
+use iotide_http::{Answer, Limits, Request, Url, in_query};
 use iotide_trace::{
     Direction, Event, EventSink, Grain, Layer, Loss, Op, Rank, Silence, ThroughputLog, ThroughputSink,
     Timestamp,
 };
 
 use super::SignatureOptions;
-use super::http::{self, Response, Url};
 use crate::{Error, Progress};
 
 /// What to ask of whom.
@@ -110,6 +110,9 @@ const FEWEST_POINTS: u64 = 100;
 
 /// Points of a log, all in all: as many as a log may have.
 const MOST_POINTS_IN_ALL: f64 = 3e7;
+/// What an answer may cost.
+const LIMITS: Limits =
+    Limits { silence: Duration::from_secs(30), whole: Duration::from_secs(600), body: Some(256 << 20) };
 
 /// A server that is busy or restarts is asked again after these pauses, and then no more.
 const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
@@ -163,9 +166,8 @@ fn ask(
             ("end", time(asked + n - 1)),
             ("step", step_s.to_string()),
         ];
-        let Response { status, body } =
-            persistently(progress, || http::get(server, "/api/v1/query_range", &parameters))
-                .map_err(|source| PrometheusError::Unreached { server: server.clone(), source })?;
+        let Answer { status, body } = persistently(progress, || get(server, &parameters))
+            .map_err(|source| PrometheusError::Unreached { server: server.clone(), source })?;
         let mut events = Vec::new();
         let answer = RangeAnswer::read(Cursor::new(body), |_, at_s, value| {
             events.extend(bin_until(at_s, step_s, value));
@@ -208,11 +210,22 @@ fn ask(
     Ok(())
 }
 
+fn get(server: &Url, parameters: &[(&str, String)]) -> io::Result<Answer> {
+    let query: Vec<String> =
+        parameters.iter().map(|(name, value)| format!("{name}={}", in_query(value))).collect();
+    let target = server.below(&format!("/api/v1/query_range?{}", query.join("&")));
+    iotide_http::ask(
+        server,
+        &Request { headers: "Accept: application/json\r\n", ..Request::get(&target) },
+        LIMITS,
+    )
+}
+
 /// Asks again where that may help.
 fn persistently(
     progress: &mut dyn FnMut(Progress<'_>),
-    mut ask: impl FnMut() -> io::Result<Response>,
-) -> io::Result<Response> {
+    mut ask: impl FnMut() -> io::Result<Answer>,
+) -> io::Result<Answer> {
     for pause in PAUSES {
         match ask() {
             Ok(response) if matches!(response.status, 429 | 502..=504) => {}

@@ -69,7 +69,15 @@ impl<'a> Daemon<'a> {
         }
         // It must not be stopped by a pipe that nobody reads.
         std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-        let http = said.split("http://").nth(1).unwrap().split(';').next().unwrap().to_owned();
+        let http = said
+            .replace("https://", "http://")
+            .split("http://")
+            .nth(1)
+            .unwrap()
+            .split(';')
+            .next()
+            .unwrap()
+            .to_owned();
         Self { dir, child, http }
     }
 

@@ -12,10 +12,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use iotide_http::Url;
 use iotide_private::Limits;
 use iotide_report::{AlarmState, alertmanager_json, webhook_json};
 
-use crate::run::HttpAddress;
+use crate::run::post;
 
 /// Changes that wait for a receiver: of the operator's rules, and as many of all users'.
 pub(super) const MOST_WAITING: usize = 1000;
@@ -29,13 +30,13 @@ const NAP: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// To an Alertmanager, by its API of version 2.
-    Alertmanager(HttpAddress),
+    Alertmanager(Url),
     /// To a program of the site's own.
-    Webhook(HttpAddress),
+    Webhook(Url),
 }
 
 impl Route {
-    fn address(&self) -> &HttpAddress {
+    fn address(&self) -> &Url {
         match self {
             Self::Alertmanager(address) | Self::Webhook(address) => address,
         }
@@ -52,7 +53,7 @@ impl Route {
             Self::Alertmanager(_) => "alertmanager",
             Self::Webhook(_) => "webhook",
         };
-        format!("{kind} {}", self.address().shown())
+        format!("{kind} {}", self.address().authority())
     }
 
     /// Sends; `Ok(false)` if it will never be taken.
@@ -65,7 +66,7 @@ impl Route {
             }
             _ => address.path().to_owned(),
         };
-        address.post(&path, "Content-Type: application/json\r\n", body.as_bytes())
+        post(address, &path, "Content-Type: application/json\r\n", body.as_bytes())
     }
 }
 

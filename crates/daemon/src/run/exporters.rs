@@ -4,15 +4,16 @@
 //! not answer, it is shown no more, and that it does not.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use iotide_http::{Limits, Request, Url};
 use iotide_ledger::{Exported, Exposition, Kind};
 
-use super::address::{HttpAddress, names, status_of};
+use super::address::names;
 use super::answer::{Answer, Viewer};
 use super::{Shared, now_ns};
 use crate::gather::lock;
@@ -25,6 +26,8 @@ pub(super) const MOST_PUSHED: usize = 256 << 10;
 const WITHIN: Duration = Duration::from_secs(10);
 /// How soon a thread notices that the daemon ends.
 const NAP: Duration = Duration::from_millis(200);
+/// The forms of metrics that are read.
+const ACCEPT: &str = "Accept: text/plain;version=0.0.4, application/openmetrics-text;version=1.0.0;q=0.5\r\n";
 /// What was pushed is shown for so long.
 const PUSHED_FOR_NS: u64 = 5 * 60 * 1_000_000_000;
 /// Sources of one user, and of all.
@@ -36,7 +39,7 @@ const MOST_NAME: usize = 128;
 /// An exporter, as it was last asked.
 #[derive(Debug)]
 pub(super) struct Exporter {
-    address: HttpAddress,
+    address: Url,
     name: String,
     last: Mutex<Last>,
     n_refused: AtomicU64,
@@ -67,7 +70,7 @@ struct Pushed {
 
 impl Exporters {
     /// None of them was asked yet.
-    pub(super) fn new(addresses: &[HttpAddress]) -> Self {
+    pub(super) fn new(addresses: &[Url]) -> Self {
         let all = addresses.iter().zip(names(addresses)).map(|(address, name)| {
             Arc::new(Exporter {
                 address: address.clone(),
@@ -218,54 +221,19 @@ impl Exporter {
     }
 
     fn answer(&self, within: Duration) -> io::Result<String> {
-        let until = Instant::now() + within;
-        let mut stream = self.address.connect(within)?;
-        // In version 1.0 an answer is one piece, and ends with the connection.
-        write!(
-            stream,
-            "GET {} HTTP/1.0\r\nHost: {}\r\nAccept: text/plain;version=0.0.4, application/openmetrics-text;version=1.0.0;q=0.5\r\n\
-             User-Agent: iotide/{}\r\n\r\n",
-            self.address.path,
-            self.address.shown(),
-            env!("CARGO_PKG_VERSION")
-        )?;
-        let mut answer = Vec::new();
-        let mut buffer = [0; 16 << 10];
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "it takes too long to answer"));
-            }
-            stream.set_read_timeout(Some(left))?;
-            match stream.read(&mut buffer)? {
-                0 => break,
-                n => answer.extend_from_slice(&buffer[..n]),
-            }
-            if answer.len() as u64 > MOST_ANSWER {
-                return Err(io::Error::other("its answer is too long"));
-            }
+        let request = Request { headers: ACCEPT, ..Request::get(self.address.path()) };
+        let answer = iotide_http::ask(&self.address, &request, Limits::within(within, MOST_ANSWER))?;
+        if answer.status != 200 {
+            return Err(io::Error::other(format!("it answers with status {}", answer.status)));
         }
-        match status_of(&answer) {
-            Some(200) => {}
-            Some(status) => return Err(io::Error::other(format!("it answers with status {status}"))),
-            None => return Err(io::Error::other("its answer is not HTTP")),
-        }
-        let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
-        let body =
-            end.map(|end| answer.split_off(end + 4)).ok_or_else(|| io::Error::other("its answer is cut"))?;
-        let head = String::from_utf8_lossy(&answer).to_ascii_lowercase();
-        let length =
-            head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
-        if length.is_some_and(|length| length != body.len()) {
-            return Err(io::Error::other("its answer is cut"));
-        }
-        String::from_utf8(body).map_err(|_| io::Error::other("its answer is no text"))
+        String::from_utf8(answer.body).map_err(|_| io::Error::other("its answer is no text"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
     use std::net::TcpListener;
 
     fn exporter_of(answers: Vec<Vec<u8>>) -> (Exporter, thread::JoinHandle<()>) {
@@ -280,13 +248,13 @@ mod tests {
                     let n = stream.read(&mut buffer).unwrap();
                     heard.extend_from_slice(&buffer[..n]);
                 }
-                assert!(heard.starts_with(b"GET /metrics HTTP/1.0\r\n"));
+                assert!(heard.starts_with(b"GET /metrics HTTP/1.1\r\n"));
                 // Who is given too much hangs up.
                 let _ = stream.write_all(&answer);
             }
         });
-        let address: HttpAddress = url.parse().unwrap();
-        let name = address.shown();
+        let address: Url = url.parse().unwrap();
+        let name = address.authority();
         (Exporter { address, name, last: Mutex::default(), n_refused: AtomicU64::new(0) }, server)
     }
 
@@ -319,10 +287,10 @@ mod tests {
                 (Some(2), String::new()),
                 fault("it answers with status 503"),
                 (Some(1), String::new()),
-                fault("its answer is cut"),
-                fault("its answer is not HTTP"),
+                fault("the answer is cut"),
+                fault("the head of the answer does not end"),
                 fault("its answer is no text"),
-                fault("its answer is too long"),
+                fault("the answer is longer than 8 MiB"),
             ]
         );
         assert_eq!(exporter.n_refused.load(Ordering::Relaxed), 1);

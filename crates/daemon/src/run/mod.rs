@@ -12,6 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use iotide_http::Url;
 use iotide_ledger::tree::Place;
 use iotide_ledger::{Limits, Name};
 use iotide_private::{OpenDir, OwnSocket, Shares};
@@ -30,7 +31,7 @@ use crate::predict::Expectations;
 use crate::series::{Sampling, Series};
 use crate::steering::Steering;
 use crate::store::{JobLimits, SeriesLimits, Store, StoreError};
-pub use address::{AddressError, HttpAddress};
+pub(crate) use address::post;
 use collecting::Collecting;
 use doors::Doors;
 pub use doors::{ProxyConfig, ProxyFrom, TokenRole, WebConfig, make_token};
@@ -91,19 +92,19 @@ pub struct Config {
     /// Where the cgroups of jobs are looked for: `/sys/fs/cgroup`; `None` for nowhere.
     pub cgroups: Option<PathBuf>,
     /// Where samples are sent by Prometheus' remote-write protocol, and how often.
-    pub remote_write: Vec<HttpAddress>,
+    pub remote_write: Vec<Url>,
     /// How far apart samples are that are sent.
     pub remote_write_every: Duration,
     /// Exporters of others that are asked for their metrics.
-    pub scrape: Vec<HttpAddress>,
+    pub scrape: Vec<Url>,
     /// How often they are.
     pub scrape_every: Duration,
     /// How pages and answers over HTTP are reached.
     pub web: WebConfig,
     /// Alertmanagers that are told of alarms.
-    pub alertmanagers: Vec<HttpAddress>,
+    pub alertmanagers: Vec<Url>,
     /// Others that are.
-    pub webhooks: Vec<HttpAddress>,
+    pub webhooks: Vec<Url>,
     /// Whether these are told of users' alarms, too; otherwise only of the operator's.
     pub sends_users_alarms: bool,
     /// Where models are published.

@@ -14,13 +14,12 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use iotide_http::{in_query, time_left};
 use iotide_ledger::{Exposition, Kind, Name};
 use iotide_wire::{RespLine, put_resp_command};
 
-use super::address::time_left;
 use super::answer::{Answers, Viewer};
 use super::{Shared, now_ns};
-use crate::client::in_query;
 use crate::collect::user_name;
 use crate::models::Wanted;
 
@@ -308,9 +307,22 @@ impl Server {
 mod tests {
     use super::*;
 
+    /// Sends a byte now and then to one who connects, for as long as somebody listens.
+    fn dripping() -> std::net::SocketAddr {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            while stream.write_all(b"+").is_ok() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        address
+    }
+
     #[test]
     fn a_server_that_drips_or_answers_too_much_is_failing() {
-        let stream = TcpStream::connect(super::super::address::tests::dripping()).unwrap();
+        let stream = TcpStream::connect(dripping()).unwrap();
         let error = Server(Box::new(stream)).ask_within(Duration::from_millis(100), &[b"PING"]).unwrap_err();
         assert!(matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock), "{error}");
         let (ours, mut theirs) = UnixStream::pair().unwrap();

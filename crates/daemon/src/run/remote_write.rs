@@ -10,9 +10,10 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use iotide_http::Url;
 use iotide_ledger::{Exposition, Kind, WriteRequest, write_requests};
 
-use super::address::{HttpAddress, names};
+use super::address::{names, post};
 use super::answer::{Answers, Viewer};
 use super::{Shared, now_ns};
 
@@ -29,8 +30,8 @@ const NAP: Duration = Duration::from_millis(200);
 const HEADERS: &str = "Content-Type: application/x-protobuf\r\nContent-Encoding: snappy\r\nX-Prometheus-Remote-Write-Version: 0.1.0\r\n";
 
 /// Sends a request; `Ok(false)` if it will never be taken.
-fn send(target: &HttpAddress, body: &[u8]) -> io::Result<bool> {
-    target.post(target.path(), HEADERS, body)
+fn send(target: &Url, body: &[u8]) -> io::Result<bool> {
+    post(target, target.path(), HEADERS, body)
 }
 
 /// What became of the samples for one receiver.
@@ -78,7 +79,7 @@ pub(super) fn exposition(text: &mut Exposition, all: &[Arc<Written>]) {
 }
 
 /// What is known of receivers before anything was sent; no two have one name.
-pub(super) fn written(targets: &[HttpAddress]) -> Vec<Arc<Written>> {
+pub(super) fn written(targets: &[Url]) -> Vec<Arc<Written>> {
     let name = |target| Arc::new(Written { target, ..Written::default() });
     names(targets).into_iter().map(name).collect()
 }
@@ -101,7 +102,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> io::Result<()> {
 }
 
 struct Sender {
-    target: HttpAddress,
+    target: Url,
     written: Arc<Written>,
     waiting: Queue,
     /// The exposition that was sampled last.
@@ -247,7 +248,7 @@ mod tests {
                 write!(stream, "{version}{answer}\r\n\r\n").unwrap();
             }
         });
-        let target = url.parse::<HttpAddress>().unwrap();
+        let target = url.parse::<Url>().unwrap();
         let said: Vec<_> = answers.iter().map(|_| send(&target, b"body").ok()).collect();
         assert_eq!(said, [Some(true), Some(false), None, None, None]);
         server.join().unwrap();

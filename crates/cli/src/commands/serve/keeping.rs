@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use iotide_daemon::store::{JobLimits, SeriesLimits};
-use iotide_daemon::{HttpAddress, RedisAddress, RedisConfig};
+use iotide_daemon::{RedisAddress, RedisConfig};
+use iotide_http::Url;
 
 use super::super::ioskel::quantity::{parse_seconds, parse_size};
 use super::super::jobs::parse_ago;
@@ -35,21 +36,21 @@ pub(super) struct Keeping {
     cgroups: Option<String>,
     /// Where samples are sent, and how often.
     #[arg(skip)]
-    remote_write: Vec<HttpAddress>,
+    remote_write: Vec<Url>,
     #[arg(skip)]
     remote_write_every: Option<f64>,
     /// Ask this exporter of Prometheus metrics now and then, and show what it says at /metrics; may be given more than once
     #[arg(long, value_name = "URL")]
-    scrape: Vec<HttpAddress>,
+    scrape: Vec<Url>,
     /// Ask exporters this often [default: 15s]
     #[arg(long, value_name = "TIME", value_parser = parse_every)]
     scrape_every: Option<f64>,
     /// Notify this Alertmanager of alarms (see `iotide alarms`); may be given more than once
     #[arg(long, value_name = "URL")]
-    alertmanager: Vec<HttpAddress>,
+    alertmanager: Vec<Url>,
     /// Post alarms as JSON to this address; may be given more than once
     #[arg(long, value_name = "URL")]
-    webhook: Vec<HttpAddress>,
+    webhook: Vec<Url>,
     /// Whose alarms receivers are told of; not an option, for it is about all users of a site.
     #[arg(skip)]
     sends_users_alarms: bool,
@@ -117,7 +118,7 @@ impl Keeping {
             _ => return Ok(false),
         };
         let of_text = |value: &toml::Value| match value.as_str() {
-            Some(url) => url.parse::<HttpAddress>().map_err(|why| format!("{url}: {why}")),
+            Some(url) => url.parse::<Url>().map_err(|why| format!("{url}: {why}")),
             None => Err("a list of addresses in quotes".to_owned()),
         };
         *list = match value.as_array() {
@@ -129,7 +130,7 @@ impl Keeping {
     }
 
     /// Exporters that are asked, and how often: these, else the others.
-    pub(super) fn scrape(&self, other: &Self) -> (Vec<HttpAddress>, Duration) {
+    pub(super) fn scrape(&self, other: &Self) -> (Vec<Url>, Duration) {
         let addresses = if self.scrape.is_empty() { &other.scrape } else { &self.scrape };
         let every = self.scrape_every.or(other.scrape_every).unwrap_or(15.0);
         (addresses.clone(), Duration::from_secs_f64(every))
@@ -147,8 +148,8 @@ impl Keeping {
     }
 
     /// Alertmanagers and webhooks: these, else the others.
-    pub(super) fn receivers(&self, other: &Self) -> [Vec<HttpAddress>; 2] {
-        let of = |own: &Vec<HttpAddress>, other: &Vec<HttpAddress>| {
+    pub(super) fn receivers(&self, other: &Self) -> [Vec<Url>; 2] {
+        let of = |own: &Vec<Url>, other: &Vec<Url>| {
             if own.is_empty() { other.clone() } else { own.clone() }
         };
         [of(&self.alertmanager, &other.alertmanager), of(&self.webhook, &other.webhook)]
@@ -160,7 +161,7 @@ impl Keeping {
     }
 
     /// Where samples are sent, and how often.
-    pub(super) fn remote_write(&self) -> (Vec<HttpAddress>, Duration) {
+    pub(super) fn remote_write(&self) -> (Vec<Url>, Duration) {
         (self.remote_write.clone(), Duration::from_secs_f64(self.remote_write_every.unwrap_or(15.0)))
     }
 

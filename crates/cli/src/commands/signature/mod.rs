@@ -57,7 +57,14 @@ pub(crate) struct SignatureArgs {
     #[arg(long, help_heading = "Throughput log and jobs", value_name = "OFFSET", value_parser = offset, default_value = "Z", allow_hyphen_values = true)]
     utc_offset: f64,
     /// Ask this Prometheus server for the throughput log
-    #[arg(long, help_heading = "Throughput log and jobs", value_name = "URL", value_parser = Url::parse, requires = "query", requires = "jobs", conflicts_with = "inputs")]
+    #[arg(
+        long,
+        help_heading = "Throughput log and jobs",
+        value_name = "URL",
+        requires = "query",
+        requires = "jobs",
+        conflicts_with = "inputs"
+    )]
     prometheus: Option<Url>,
     /// PromQL that gives bytes per second, e.g. sum(rate(lustre_write_bytes_total[1m]))
     #[arg(long, help_heading = "Throughput log and jobs", value_name = "PROMQL", requires = "prometheus")]

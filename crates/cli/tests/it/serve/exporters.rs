@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use super::remote_write::{asked, start_prometheus};
 use super::*;
@@ -55,6 +56,32 @@ impl Drop for Exporter {
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
         }
+    }
+}
+
+#[test]
+fn an_exporter_behind_https_is_asked_if_its_certificate_is_trusted() {
+    let Some(openssl) = program("openssl") else { return };
+    let (encrypted, plain) = (FreshDir::new("serve-https"), FreshDir::new("serve-scrape-https"));
+    let [cert, key] = super::web::certificate(&openssl, &encrypted);
+    let options = ["--http-cert", cert.to_str().unwrap(), "--http-key", key.to_str().unwrap()];
+    let exporter = Daemon::start_with(&encrypted, Command::new(IOTIDE), &options);
+    let url = format!("https://{}/metrics", exporter.http);
+    for (trusted, is_up) in [(cert.as_path(), 1), (std::path::Path::new("/etc/hostname"), 0)] {
+        let mut command = Command::new(IOTIDE);
+        command.env("SSL_CERT_FILE", trusted);
+        let daemon = Daemon::start_with(&plain, command, &["--scrape", &url, "--scrape-every", "100ms"]);
+        let line = format!("iotide_exporter_up{{node=\"n1\",exporter=\"{}\"}} {is_up}", exporter.http);
+        let seconds = format!("iotide_exporter_seconds{{node=\"n1\",exporter=\"{}\"}} 0\n", exporter.http);
+        let begun = Instant::now();
+        // Before it was first asked, nothing is up either.
+        while !unix_get(&plain, "/metrics").1.contains(&line)
+            || unix_get(&plain, "/metrics").1.contains(&seconds)
+        {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{}", unix_get(&plain, "/metrics").1);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        drop(daemon);
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -265,18 +266,9 @@ fn a_user_who_takes_all_connections_is_refused_and_counted_and_others_are_answer
     flood.wait().unwrap();
 }
 
-#[test]
-fn beyond_loopback_there_is_tls_or_nothing() {
-    let (Some(openssl), Some(curl)) = (program("openssl"), program("curl")) else { return };
-    let dir = FreshDir::new("web-tls");
-    let refused = Command::new(IOTIDE)
-        .args(["serve", "--http", "0.0.0.0:0", "--socket"])
-        .arg(dir.join("s"))
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(refused.status.code() == Some(2) && said.contains("--http-cert"), "{said}");
-    let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
+/// A certificate of loopback that speaks for itself, and its key.
+pub(super) fn certificate(openssl: &Path, dir: &FreshDir) -> [PathBuf; 2] {
+    let [cert, key] = ["cert.pem", "key.pem"].map(|name| dir.join(name));
     let mut make = Command::new(openssl);
     make.args([
         "req",
@@ -289,11 +281,24 @@ fn beyond_loopback_there_is_tls_or_nothing() {
         "-days",
         "2",
     ]);
-    make.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout"])
-        .arg(&key)
-        .arg("-out")
-        .arg(&cert);
-    assert!(make.output().unwrap().status.success());
+    make.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]);
+    make.args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"]);
+    assert!(make.arg(&key).arg("-out").arg(&cert).output().unwrap().status.success());
+    [cert, key]
+}
+
+#[test]
+fn beyond_loopback_there_is_tls_or_nothing() {
+    let (Some(openssl), Some(curl)) = (program("openssl"), program("curl")) else { return };
+    let dir = FreshDir::new("web-tls");
+    let refused = Command::new(IOTIDE)
+        .args(["serve", "--http", "0.0.0.0:0", "--socket"])
+        .arg(dir.join("s"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && said.contains("--http-cert"), "{said}");
+    let [cert, key] = certificate(&openssl, &dir);
     let options = ["--http-cert", cert.to_str().unwrap(), "--http-key", key.to_str().unwrap()];
     let mut command = Command::new(IOTIDE);
     command.args(["serve", "--http", "127.0.0.1:0", "--node", "n1"]).args(options);
