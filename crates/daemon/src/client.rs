@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use iotide_http::{Answer, in_query};
-use iotide_http::{Limits, Request};
+use iotide_http::{AnswerLimits, Request};
 
 use crate::places;
 
@@ -53,7 +53,7 @@ pub fn send(socket: &Path, method: &str, path: &str, body: &[u8]) -> Result<Answ
             "another user's program listens there",
         )));
     }
-    let limits = Limits { silence: TIMEOUT, whole: LONGEST, body: Some(MOST_BYTES) };
+    let limits = AnswerLimits { silence: TIMEOUT, whole: LONGEST, body: Some(MOST_BYTES) };
     let request = Request { method, target: path, headers: "", body };
     iotide_http::ask_on(stream, &request, limits).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => AskError::NotHttp { socket: socket.to_owned() },

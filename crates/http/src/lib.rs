@@ -3,7 +3,7 @@
 //! [`Url`] says where, [`Request`] says what, [`ask`] and [`ask_on`] bring the [`Answer`]. No redirects, no compression, no connections kept: our own,
 //! since crates that do more bring dozens of others along; TLS is rustls.
 //!
-//! **Invariant:** whatever answers, or drips, costs bounded time and memory ([`Limits`]).
+//! **Invariant:** whatever answers, or drips, costs bounded time and memory ([`AnswerLimits`]).
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -56,7 +56,7 @@ impl<'a> Request<'a> {
 
 /// How much an answer may cost.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct AnswerLimits {
     /// Longest silence.
     pub silence: Duration,
     /// Longest time for all of it.
@@ -65,7 +65,7 @@ pub struct Limits {
     pub body: Option<u64>,
 }
 
-impl Limits {
+impl AnswerLimits {
     /// All within a time, with a body of so many bytes.
     pub fn within(whole: Duration, body: u64) -> Self {
         Self { silence: whole, whole, body: Some(body) }
@@ -78,7 +78,7 @@ impl Limits {
 }
 
 /// Asks a server.
-pub fn ask(url: &Url, request: &Request<'_>, limits: Limits) -> io::Result<Answer> {
+pub fn ask(url: &Url, request: &Request<'_>, limits: AnswerLimits) -> io::Result<Answer> {
     let until = Instant::now() + limits.whole;
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     let connected = (url.host(), url.port()).to_socket_addrs()?.find_map(|address| {
@@ -93,7 +93,7 @@ pub fn ask(url: &Url, request: &Request<'_>, limits: Limits) -> io::Result<Answe
 }
 
 /// Asks who listens on a socket of this machine.
-pub fn ask_on(stream: UnixStream, request: &Request<'_>, limits: Limits) -> io::Result<Answer> {
+pub fn ask_on(stream: UnixStream, request: &Request<'_>, limits: AnswerLimits) -> io::Result<Answer> {
     let until = Instant::now() + limits.whole;
     talk(Timed { stream, until, silence: limits.silence }, "localhost", request, limits)
 }
@@ -102,7 +102,7 @@ fn talk(
     mut stream: impl Read + Write,
     host: &str,
     request: &Request<'_>,
-    limits: Limits,
+    limits: AnswerLimits,
 ) -> io::Result<Answer> {
     stream.write_all(request.head(host).as_bytes())?;
     stream.write_all(request.body)?;
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn who_drips_has_no_more_time_than_who_is_silent() {
-        let limits = Limits::within(Duration::from_millis(100), 1 << 20);
+        let limits = AnswerLimits::within(Duration::from_millis(100), 1 << 20);
         let error = ask(&dripping(), &Request::get("/"), limits).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
     }
@@ -215,7 +215,7 @@ mod tests {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(b"HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\nok").unwrap();
         let request = Request::post("/a?b=c", "Content-Type: text/plain\r\n", b"body");
-        let answer = ask_on(ours, &request, Limits::within(Duration::from_secs(60), 9)).unwrap();
+        let answer = ask_on(ours, &request, AnswerLimits::within(Duration::from_secs(60), 9)).unwrap();
         assert_eq!(answer, Answer { status: 202, body: b"ok".to_vec() });
         let mut heard = String::new();
         theirs.read_to_string(&mut heard).unwrap();

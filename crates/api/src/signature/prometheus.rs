@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use iotide_formats::RangeAnswer;
-use iotide_http::{Answer, Limits, Request, Url, in_query};
+use iotide_http::{Answer, AnswerLimits, Request, Url, in_query};
 use iotide_trace::{
     Direction, Event, EventSink, Grain, Layer, Loss, Op, Rank, Silence, ThroughputLog, ThroughputSink,
     Timestamp,
@@ -111,8 +111,8 @@ const FEWEST_POINTS: u64 = 100;
 /// Points of a log, all in all: as many as a log may have.
 const MOST_POINTS_IN_ALL: f64 = 3e7;
 /// What an answer may cost.
-const LIMITS: Limits =
-    Limits { silence: Duration::from_secs(30), whole: Duration::from_secs(600), body: Some(256 << 20) };
+const LIMITS: AnswerLimits =
+    AnswerLimits { silence: Duration::from_secs(30), whole: Duration::from_secs(600), body: Some(256 << 20) };
 
 /// A server that is busy or restarts is asked again after these pauses, and then no more.
 const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
