@@ -230,7 +230,8 @@ fn duration_s(text: &str) -> Option<f64> {
     };
     let parts: Option<Vec<f64>> = clock.split(':').map(|part| part.parse().ok()).collect();
     let seconds = parts?.iter().fold(0.0, |sum, part| sum * 60.0 + part);
-    (seconds.is_finite() && seconds >= 0.0 && days >= 0.0).then_some(days * 86_400.0 + seconds)
+    let total = days * 86_400.0 + seconds;
+    (seconds >= 0.0 && days >= 0.0 && total.is_finite()).then_some(total)
 }
 
 /// Whether a signal is one that can be sent.
@@ -286,6 +287,8 @@ mod tests {
             ("1:00:00", Some(3600.0)),
             ("2-00:00:01", Some(172_801.0)),
             ("UNLIMITED", None),
+            ("inf-1:00", None),
+            ("1-NaN", None),
             ("", None),
         ] {
             assert_eq!(duration_s(text), seconds, "{text}");
