@@ -111,20 +111,36 @@ fn the_epilog_waits_for_no_pipe_of_its_user() {
     assert!(status.success());
 }
 
-#[test]
-fn root_brings_nothing_into_the_directory_of_another_user_and_replaces_none_of_their_files() {
-    if !is_root() {
-        return;
-    }
+/// A source of one user, and a destination in which another has entries of the same names.
+fn trees_of_two() -> Dir {
     let dir = pair();
     let (src, dst) = (dir.path().join("src"), dir.path().join("dst"));
     make_as(&src.join("other"), USER, 0o777);
     write_as(&src.join("other/planted"), "x", USER, 0o644);
     write_as(&src.join("B.dat"), "of the attacker", USER, 0o644);
-    write_as(&src.join("fine"), "fine", USER, 0o600);
     make_as(&dst.join("other"), VICTIM, 0o700);
     write_as(&dst.join("other/secret"), "secret", VICTIM, 0o600);
     write_as(&dst.join("B.dat"), "of the victim", VICTIM, 0o644);
+    dir
+}
+
+fn assert_victim_keeps_all(dst: &Path) {
+    let there = fs::metadata(dst.join("other")).unwrap();
+    assert_eq!((there.uid(), there.mode() & 0o7777), (VICTIM, 0o700));
+    assert_eq!(fs::read_to_string(dst.join("other/secret")).unwrap(), "secret");
+    assert!(!dst.join("other/planted").exists());
+    assert_eq!(fs::read_to_string(dst.join("B.dat")).unwrap(), "of the victim");
+    assert_eq!(fs::metadata(dst.join("B.dat")).unwrap().uid(), VICTIM);
+}
+
+#[test]
+fn root_brings_nothing_into_the_directory_of_another_user_and_replaces_none_of_their_files() {
+    if !is_root() {
+        return;
+    }
+    let dir = trees_of_two();
+    let (src, dst) = (dir.path().join("src"), dir.path().join("dst"));
+    write_as(&src.join("fine"), "fine", USER, 0o600);
     for round in 0..2 {
         std::thread::sleep(Duration::from_millis(40));
         let staged = stage(dir.path(), &ONCE);
@@ -135,11 +151,7 @@ fn root_brings_nothing_into_the_directory_of_another_user_and_replaces_none_of_t
         ] {
             assert!(staged.stdout.contains(named), "round {round}: {}", staged.stdout);
         }
-        let there = fs::metadata(dst.join("other")).unwrap();
-        assert_eq!((there.uid(), there.mode() & 0o7777), (VICTIM, 0o700));
-        assert!(!dst.join("other/planted").exists());
-        assert_eq!(fs::read_to_string(dst.join("B.dat")).unwrap(), "of the victim");
-        assert_eq!(fs::metadata(dst.join("B.dat")).unwrap().uid(), VICTIM);
+        assert_victim_keeps_all(&dst);
         assert_eq!(fs::read_to_string(dst.join("fine")).unwrap(), "fine");
         // A new version of one's own file replaces the old one.
         write_as(&src.join("fine"), "fine", USER, 0o644);
@@ -160,19 +172,10 @@ fn root_fetches_nothing_over_the_files_of_another_user() {
     if !is_root() {
         return;
     }
-    let dir = pair();
-    let (src, dst) = (dir.path().join("src"), dir.path().join("dst"));
-    make_as(&src.join("other"), USER, 0o777);
-    write_as(&src.join("other/planted"), "x", USER, 0o644);
-    write_as(&src.join("B.dat"), "of the attacker", USER, 0o644);
-    make_as(&dst.join("other"), VICTIM, 0o700);
-    write_as(&dst.join("B.dat"), "of the victim", VICTIM, 0o644);
+    let dir = trees_of_two();
     let fetched = stage(dir.path(), &["in", "src", "dst"]);
     assert_eq!(fetched.status, 1, "{}", fetched.stderr);
-    let there = fs::metadata(dst.join("other")).unwrap();
-    assert_eq!((there.uid(), there.mode() & 0o7777), (VICTIM, 0o700));
-    assert!(!dst.join("other/planted").exists());
-    assert_eq!(fs::read_to_string(dst.join("B.dat")).unwrap(), "of the victim");
+    assert_victim_keeps_all(&dir.path().join("dst"));
 }
 
 #[test]
