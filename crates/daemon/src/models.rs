@@ -11,12 +11,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use iotide_ledger::{JobKey, Metric, Name, Parameters};
+use iotide_private::Shares;
 use iotide_report::profile;
 use iotide_scaling::{FitConfig, ModelSet, collect};
 use tokio::sync::oneshot;
@@ -24,6 +24,9 @@ use tokio::sync::oneshot;
 use crate::events::Events;
 use crate::steering::has_one_size;
 use crate::store::{Reader, RunQuery, StoreError, StoredJob};
+use fitting::{Fitting, Question};
+
+mod fitting;
 
 /// Values that the models of an application rest on: those of its latest runs.
 pub const MOST_POINTS: usize = 10_000;
@@ -36,9 +39,6 @@ const MOST_KEPT: usize = 256;
 const MOST_BYTES: usize = 1 << 20;
 /// Questions that wait for models to be fitted; of one user, a quarter.
 const MOST_WAITING: usize = 64;
-/// After it was fitted, an application rests for so many times as long: many short runs cost a tenth of a core, not one.
-const REST: u32 = 9;
-
 /// A run as a measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeasuredRun {
@@ -199,8 +199,8 @@ pub(crate) struct Models {
     kept: Arc<RwLock<Arc<Kept>>>,
     clock: AtomicU64,
     work: Sender<Work>,
-    /// How many questions of each user wait.
-    waiting: Arc<Mutex<HashMap<u32, usize>>>,
+    /// Places of questions that wait.
+    pub(crate) askers: Shares,
     watchers: Watchers,
     /// Whether models were fitted, which takes memory for a moment.
     has_fitted: Arc<AtomicBool>,
@@ -211,7 +211,7 @@ type Watchers = Arc<Mutex<Vec<SyncSender<(u32, Name)>>>>;
 
 enum Work {
     Ended(JobKey),
-    Asked { wanted: Wanted, asker: u32, reply: oneshot::Sender<Waited> },
+    Asked(Question),
 }
 
 /// Where measurements come from.
@@ -228,25 +228,15 @@ impl Models {
 
     fn start_with(source: Box<dyn Source>, events: Events) -> io::Result<Self> {
         let (work, todo) = channel();
-        let kept = Arc::<RwLock<Arc<Kept>>>::default();
-        let waiting = Arc::<Mutex<HashMap<u32, usize>>>::default();
-        let watchers = Watchers::default();
-        let has_fitted = Arc::<AtomicBool>::default();
-        let fitting = Fitting {
-            source,
-            has_fitted: Arc::clone(&has_fitted),
-            events,
-            watchers: Arc::clone(&watchers),
-            kept: Arc::clone(&kept),
-            waiting: Arc::clone(&waiting),
-            due: HashMap::new(),
-            rests: HashMap::new(),
-        };
+        let fitting = Fitting::new(source, events);
+        let (kept, watchers) = (Arc::clone(&fitting.kept), Arc::clone(&fitting.watchers));
+        let has_fitted = Arc::clone(&fitting.has_fitted);
         thread::Builder::new().name("iotide-models".to_owned()).spawn(move || {
             crate::priority::give_way();
             fitting.run(&todo);
         })?;
-        Ok(Self { kept, clock: AtomicU64::new(0), work, waiting, watchers, has_fitted })
+        let askers = Shares::among_users(MOST_WAITING);
+        Ok(Self { kept, clock: AtomicU64::new(0), work, askers, watchers, has_fitted })
     }
 
     /// A run has ended: its application is fitted anew, soon. Nobody waits.
@@ -284,129 +274,10 @@ impl Models {
 
     /// Asks for models that are not there; `None` if too many wait already.
     pub(crate) fn ask(&self, wanted: Wanted, asker: u32) -> Option<oneshot::Receiver<Waited>> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_asker = waiting.get(&asker).copied().unwrap_or(0);
-        if of_asker >= MOST_WAITING / 4 || waiting.values().sum::<usize>() >= MOST_WAITING {
-            return None;
-        }
+        let place = self.askers.take(asker)?;
         let (reply, answer) = oneshot::channel();
-        self.work.send(Work::Asked { wanted, asker, reply }).ok()?;
-        *waiting.entry(asker).or_default() += 1;
+        self.work.send(Work::Asked(Question { wanted, asker, reply, place })).ok()?;
         Some(answer)
-    }
-}
-
-/// The thread.
-struct Fitting {
-    source: Box<dyn Source>,
-    has_fitted: Arc<AtomicBool>,
-    events: Events,
-    watchers: Watchers,
-    kept: Arc<RwLock<Arc<Kept>>>,
-    waiting: Arc<Mutex<HashMap<u32, usize>>>,
-    /// Applications with runs that are not in their models, and when these are to be fitted.
-    due: HashMap<(u32, Name), Instant>,
-    /// Until when an application rests.
-    rests: HashMap<(u32, Name), Instant>,
-}
-
-impl Fitting {
-    fn run(mut self, todo: &Receiver<Work>) {
-        loop {
-            let next = self.due.values().min().copied();
-            let work = match next {
-                None => todo.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(at) => todo.recv_timeout(at.saturating_duration_since(Instant::now())),
-            };
-            match work {
-                Ok(Work::Ended(key)) => {
-                    if let Some(app) = self.source.app_of(&key) {
-                        self.mark((key.uid, app));
-                    }
-                }
-                Ok(Work::Asked { wanted, asker, reply }) => self.answer(&wanted, asker, reply),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-            let now = Instant::now();
-            let ready = self.due.iter().filter(|(_, at)| **at <= now).min_by_key(|(_, at)| **at);
-            if let Some((uid, app)) = ready.map(|(key, _)| key.clone()) {
-                self.refit(uid, app);
-            }
-        }
-    }
-
-    fn mark(&mut self, application: (u32, Name)) {
-        let now = Instant::now();
-        self.rests.retain(|_, until| *until > now);
-        let at = self.rests.get(&application).copied().unwrap_or(now);
-        self.due.entry(application).or_insert(at);
-    }
-
-    fn answer(&mut self, wanted: &Wanted, asker: u32, reply: oneshot::Sender<Waited>) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(n) = waiting.get_mut(&asker) {
-            *n = n.saturating_sub(1);
-            if *n == 0 {
-                waiting.remove(&asker);
-            }
-        }
-        drop(waiting);
-        // Whoever has hung up wants nothing.
-        if reply.is_closed() {
-            return;
-        }
-        let known = self.kept.read().unwrap_or_else(PoisonError::into_inner).get(wanted).cloned();
-        let answer = match known {
-            Some(known) => Ok(known),
-            None => {
-                let fitted = self.source.fit(wanted);
-                self.has_fitted.store(true, Ordering::Relaxed);
-                if let Ok(fitted) = &fitted {
-                    self.keep(wanted.clone(), Arc::clone(fitted), |_| false);
-                }
-                fitted
-            }
-        };
-        let _ = reply.send(answer);
-    }
-
-    fn refit(&mut self, uid: u32, app: Name) {
-        let wanted = Wanted::all(uid, app.clone());
-        let begun = Instant::now();
-        let fitted = self.source.fit(&wanted);
-        self.has_fitted.store(true, Ordering::Relaxed);
-        self.due.remove(&(uid, app.clone()));
-        self.rests.insert(
-            (uid, app.clone()),
-            Instant::now() + REST * begun.elapsed().max(Duration::from_millis(1)),
-        );
-        if let Ok(fitted) = fitted {
-            let n_runs = fitted.n_runs;
-            // Other choices of its runs are no longer what they say.
-            self.keep(wanted.clone(), fitted, |other| other.is_of(uid, &app) && *other != wanted);
-            self.events.fitted(uid, &app, n_runs);
-            self.watchers.lock().unwrap_or_else(PoisonError::into_inner).retain(|watcher| {
-                !matches!(watcher.try_send((uid, app.clone())), Err(TrySendError::Disconnected(_)))
-            });
-        }
-    }
-
-    /// Shows models to readers in the place of those that were there, and forgets others, for room those that were not used for longest.
-    fn keep(&self, wanted: Wanted, fitted: Arc<Fitted>, is_stale: impl Fn(&Wanted) -> bool) {
-        let mut kept = Kept::clone(&self.kept.read().unwrap_or_else(PoisonError::into_inner));
-        kept.retain(|other, _| !is_stale(other));
-        let newest = kept.values().map(|known| known.used.load(Ordering::Relaxed)).max().unwrap_or(0);
-        fitted.used.store(newest, Ordering::Relaxed);
-        kept.insert(wanted.clone(), fitted);
-        while kept.len() > MOST_KEPT || kept.values().map(|known| known.n_bytes).sum::<usize>() > MOST_BYTES {
-            let oldest = (kept.iter().filter(|(other, _)| **other != wanted))
-                .min_by_key(|(_, known)| known.used.load(Ordering::Relaxed))
-                .map(|(other, _)| other.clone());
-            let Some(oldest) = oldest else { break };
-            kept.remove(&oldest);
-        }
-        *self.kept.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(kept);
     }
 }
 
@@ -662,9 +533,48 @@ mod tests {
         drop(go_on);
     }
 
+    /// Fits at once, and says what.
+    struct Quick(Sender<(u32, Name)>, Receiver<()>);
+
+    impl Source for Quick {
+        fn app_of(&mut self, key: &JobKey) -> Option<Name> {
+            Some(app(key.id.as_str()))
+        }
+
+        fn fit(&mut self, wanted: &Wanted) -> Waited {
+            self.0.send((wanted.uid, wanted.app.clone())).unwrap();
+            self.1.recv().map_err(|error| error.to_string())?;
+            Ok(Arc::new(fit(&runs(&[1, 2, 4], 1.0), Vec::new())))
+        }
+    }
+
+    #[test]
+    fn refits_and_questions_of_one_user_come_between_those_of_others() {
+        let ((fits, fitted), (go_on, may_go_on)) = (channel(), channel());
+        let models = Models::start_with(Box::new(Quick(fits, may_go_on)), Events::default()).unwrap();
+        let of = |uid: u32, name: &str| JobKey { uid, ..key(name) };
+        models.ended(&of(7, "first"));
+        fitted.recv().unwrap();
+        // The thread stands in a fit while hundreds of applications of one user, and then two of another, are told of.
+        (0..300).for_each(|i| models.ended(&of(7, &format!("app{i}"))));
+        models.ended(&of(8, "own1"));
+        models.ended(&of(8, "own2"));
+        let wanted = |uid, last| Wanted { last: Some(last), ..Wanted::all(uid, app("asked")) };
+        let asked: Vec<_> = (1..=10).map(|last| models.ask(wanted(7, last), 7).unwrap()).collect();
+        let other = models.ask(wanted(8, 1), 8).unwrap();
+        let mut order = Vec::new();
+        while order.iter().filter(|(uid, _)| *uid == 8).count() < 3 {
+            go_on.send(()).unwrap();
+            order.push(fitted.recv().unwrap());
+        }
+        assert!(order.len() <= 8, "{order:?}");
+        go_on.send(()).unwrap();
+        other.blocking_recv().unwrap().unwrap();
+        drop((asked, go_on));
+    }
+
     #[test]
     fn memory_is_bounded_and_what_was_used_last_stays() {
-        let kept = Arc::<RwLock<Arc<Kept>>>::default();
         struct None_;
         impl Source for None_ {
             fn app_of(&mut self, _: &JobKey) -> Option<Name> {
@@ -674,17 +584,8 @@ mod tests {
                 Err(String::new())
             }
         }
-        let (due, rests) = (HashMap::new(), HashMap::new());
-        let fitting = Fitting {
-            source: Box::new(None_),
-            has_fitted: Arc::default(),
-            events: Events::default(),
-            watchers: Watchers::default(),
-            kept: Arc::clone(&kept),
-            waiting: Arc::default(),
-            due,
-            rests,
-        };
+        let fitting = Fitting::new(Box::new(None_), Events::default());
+        let kept = Arc::clone(&fitting.kept);
         let small = Arc::new(fit(&runs(&[1, 2, 4], 1.0), Vec::new()));
         for i in 0..2 * MOST_KEPT {
             let fitted = Fitted {
@@ -701,6 +602,16 @@ mod tests {
             kept.read().unwrap()[&Wanted::all(7, app("0"))].used.store(i as u64 + 1, Ordering::Relaxed);
         }
         assert_eq!(kept.read().unwrap().len(), MOST_KEPT);
+        // Another user's few stay, however many come.
+        let own = Wanted::all(8, app("own"));
+        fitting.keep(own.clone(), Arc::clone(&small), |_| false);
+        for i in 0..2 * MOST_KEPT {
+            let many = Arc::new(fit(&runs(&[1, 2, 4], 1.0), Vec::new()));
+            let used = Arc::clone(&many);
+            fitting.keep(Wanted::all(7, app(&format!("more{i}"))), many, |_| false);
+            used.used.store((10 * MOST_KEPT + i) as u64, Ordering::Relaxed);
+        }
+        assert!(kept.read().unwrap().contains_key(&own));
         let large = Fitted {
             n_bytes: 2 * MOST_BYTES,
             set: small.set.clone(),
