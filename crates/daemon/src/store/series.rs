@@ -4,6 +4,7 @@
 //! again. A file that is over its budget is folded into a new one, which takes its place when it is whole. Whatever happens to a file, each block that is
 //! whole is read, and no other: how much is missing is said.
 
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -513,57 +514,127 @@ pub(crate) struct Swept {
     pub(crate) n_removed: u64,
 }
 
-/// Removes files that are too old, and the oldest while there is too much. Files that are added to stay.
+/// Files of which one listing knows the names; the rest is listed another time.
+const MOST_OLD: usize = 4096;
+/// Listings in one sweep.
+const MOST_LISTINGS: usize = 64;
+
+/// The user whose job a file is of; `None` for the machine's.
+fn owner_of(name: &str) -> Option<u32> {
+    let name = name.strip_suffix(ENDING).filter(|_| is_of_job(name))?;
+    name.rsplit('.').nth(2)?.parse().ok()
+}
+
+/// Bytes and files.
+type Amount = (u64, u64);
+
+/// Files that are there.
+#[derive(Default)]
+struct Listing {
+    by_owner: HashMap<Option<u32>, Amount>,
+    /// The oldest of some owners that are not added to, the newest of these on top: when it was changed, its name, its size.
+    oldest: std::collections::BinaryHeap<(u64, String, u64)>,
+}
+
+impl Listing {
+    fn read(
+        folder: &OpenDir,
+        now_s: u64,
+        is_listed: impl Fn(Option<u32>) -> bool,
+        is_open: impl Fn(&str) -> bool,
+    ) -> io::Result<Self> {
+        let mut listing = Self::default();
+        for entry in rustix::fs::Dir::read_from(folder.fd())?.flatten() {
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            let is_part = name.ends_with(".part");
+            if !is_part && !name.ends_with(ENDING) {
+                continue;
+            }
+            let Ok(stat) = rustix::fs::statat(folder.fd(), name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+            else {
+                continue;
+            };
+            let (changed_s, size) =
+                (u64::try_from(stat.st_mtime).unwrap_or(0), u64::try_from(stat.st_size).unwrap_or(0));
+            // What a daemon left that was killed while it folded.
+            if is_part && now_s.saturating_sub(changed_s) > 3600 {
+                let _ = folder.remove(name);
+            }
+            if is_part {
+                continue;
+            }
+            let owner = owner_of(name);
+            let (n_bytes, n_files) = listing.by_owner.entry(owner).or_default();
+            (*n_bytes, *n_files) = (*n_bytes + size, *n_files + 1);
+            if is_listed(owner) && !is_open(name) {
+                listing.oldest.push((changed_s, name.to_owned(), size));
+                if listing.oldest.len() > MOST_OLD {
+                    listing.oldest.pop();
+                }
+            }
+        }
+        Ok(listing)
+    }
+
+    fn total(&self) -> Amount {
+        self.by_owner.values().fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1))
+    }
+}
+
+/// Removes files that are too old, and while there is too much, the oldest of the user who has most. Files that are added to stay.
 pub(crate) fn sweep(
     folder: &OpenDir,
     now_s: u64,
     limits: &SeriesLimits,
     is_open: impl Fn(&str) -> bool,
 ) -> io::Result<Swept> {
-    /// Looked at in one sweep; the rest has another.
-    const MOST_OLD: usize = 4096;
     let mut swept = Swept::default();
-    // The oldest ones, the newest of these on top.
-    let mut oldest: std::collections::BinaryHeap<(u64, String, u64)> = std::collections::BinaryHeap::new();
-    for entry in rustix::fs::Dir::read_from(folder.fd())?.flatten() {
-        let Ok(name) = entry.file_name().to_str() else { continue };
-        let is_part = name.ends_with(".part");
-        if !is_part && !name.ends_with(ENDING) {
-            continue;
-        }
-        let Ok(stat) = rustix::fs::statat(folder.fd(), name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) else {
-            continue;
-        };
-        let (changed_s, size) =
-            (u64::try_from(stat.st_mtime).unwrap_or(0), u64::try_from(stat.st_size).unwrap_or(0));
-        // What a daemon left that was killed while it folded.
-        if is_part && now_s.saturating_sub(changed_s) > 3600 {
-            let _ = folder.remove(name);
-        }
-        if is_part {
-            continue;
-        }
-        swept.n_files += 1;
-        swept.n_bytes += size;
-        if !is_open(name) {
-            oldest.push((changed_s, name.to_owned(), size));
-            if oldest.len() > MOST_OLD {
-                oldest.pop();
-            }
+    let mut listing = Listing::read(folder, now_s, |_| true, &is_open)?;
+    for (changed_s, name, size) in std::mem::take(&mut listing.oldest).into_sorted_vec() {
+        if now_s.saturating_sub(changed_s) > limits.age_s && folder.remove(&name).is_ok() {
+            swept.n_removed += 1;
+            let (n_bytes, n_files) = listing.by_owner.entry(owner_of(&name)).or_default();
+            (*n_bytes, *n_files) = (n_bytes.saturating_sub(size), n_files.saturating_sub(1));
         }
     }
-    for (changed_s, name, size) in oldest.into_sorted_vec() {
-        let is_old = now_s.saturating_sub(changed_s) > limits.age_s;
-        let is_too_much = swept.n_bytes > limits.all_bytes || swept.n_files > limits.files as u64;
-        if !is_old && !is_too_much {
+    // Owners of whom no more can go.
+    let mut spared: HashSet<Option<u32>> = HashSet::new();
+    for _ in 0..MOST_LISTINGS {
+        let (n_bytes, n_files) = listing.total();
+        let has_many = n_files > limits.files as u64;
+        if n_bytes <= limits.all_bytes && !has_many {
             break;
         }
-        if folder.remove(&name).is_ok() {
-            swept.n_files -= 1;
-            swept.n_bytes -= size;
-            swept.n_removed += 1;
+        let amount = |(n_bytes, n_files): Amount| if has_many { n_files } else { n_bytes };
+        let mut owners: Vec<(u64, Option<u32>)> = (listing.by_owner.iter())
+            .filter(|(owner, _)| !spared.contains(*owner))
+            .map(|(owner, own)| (amount(*own), *owner))
+            .collect();
+        owners.sort_unstable_by(|a, b| b.cmp(a));
+        let Some(&(mut own, most)) = owners.first() else { break };
+        let mut excess = if has_many { n_files - limits.files as u64 } else { n_bytes - limits.all_bytes };
+        // Down to what the next one has, and of the rest half: then it is the next one's turn.
+        let least = owners.get(1).map_or(0, |(next, _)| next.saturating_sub(excess / 2));
+        listing = Listing::read(folder, now_s, |owner| owner == most, &is_open)?;
+        let mut n_removed = 0;
+        for (_, name, size) in std::mem::take(&mut listing.oldest).into_sorted_vec() {
+            if excess == 0 || own < least {
+                break;
+            }
+            if folder.remove(&name).is_ok() {
+                n_removed += 1;
+                let step = amount((size, 1));
+                (excess, own) = (excess.saturating_sub(step), own.saturating_sub(step));
+                let (n_bytes, n_files) = listing.by_owner.entry(most).or_default();
+                (*n_bytes, *n_files) = (n_bytes.saturating_sub(size), n_files.saturating_sub(1));
+            }
+        }
+        swept.n_removed += n_removed;
+        if n_removed == 0 {
+            spared.insert(most);
         }
     }
+    (swept.n_bytes, swept.n_files) = listing.total();
     Ok(swept)
 }
 

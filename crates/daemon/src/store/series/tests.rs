@@ -183,3 +183,36 @@ fn the_oldest_go_when_there_is_too_much_or_they_are_too_old() {
     let swept = sweep(&folder(&dir), now_s, &SeriesLimits { age_s: 1500, ..limits }, |_| false).unwrap();
     assert_eq!((swept.n_files, dir.names().len()), (2, 3));
 }
+
+#[test]
+fn for_room_the_oldest_of_the_user_with_most_go_and_others_keep_theirs() {
+    let dir = FreshDir::new("series-sweep-users");
+    let now_s = 1_000_000_000;
+    let write = |name: String, age_s: u64, size: usize| {
+        let path = dir.write(name, vec![0; size]);
+        let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now_s - age_s);
+        fs::File::options().append(true).open(path).unwrap().set_modified(at).unwrap();
+    };
+    let name_of = |uid: u32, n: u64| {
+        let id = iotide_ledger::JobId::new(format!("job.{n}")).unwrap();
+        names_of(&JobKey { cluster: iotide_ledger::Name::default(), uid, id, start_ns: n }).0
+    };
+    // The victim's are the oldest of all, and so is the machine's.
+    (0..3).for_each(|n| write(name_of(1001, n), 50_000 + n, 1000));
+    write(names_of_node("n1", 7).0, 60_000, 1000);
+    (0..40).for_each(|n| write(name_of(1000, n), 1000 + n, 1000));
+    let limits = SeriesLimits { all_bytes: 10_000, files: 100, age_s: 1_000_000, file_bytes: 1 };
+    let swept = sweep(&folder(&dir), now_s, &limits, |_| false).unwrap();
+    assert_eq!(swept, Swept { n_files: 10, n_bytes: 10_000, n_removed: 34 });
+    let names = dir.names();
+    assert!((0..3).all(|n| names.contains(&name_of(1001, n))) && names.contains(&names_of_node("n1", 7).0));
+    assert!((0..6).all(|n| names.contains(&name_of(1000, n))), "the newest stay: {names:?}");
+    // Many small ones are too many; those that are open stay, and then it is another's turn.
+    (0..40).for_each(|n| write(name_of(1002, n), 10, 1));
+    let is_open = |name: &str| (0..40).any(|n| name == name_of(1002, n));
+    let swept = sweep(&folder(&dir), now_s, &SeriesLimits { files: 45, ..limits }, is_open).unwrap();
+    assert_eq!((swept.n_files, swept.n_removed), (45, 5));
+    let swept = sweep(&folder(&dir), now_s, &SeriesLimits { files: 10, ..limits }, |_| false).unwrap();
+    assert_eq!(swept.n_files, 10);
+    assert!((0..3).all(|n| dir.names().contains(&name_of(1001, n))));
+}
