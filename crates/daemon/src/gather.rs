@@ -65,17 +65,22 @@ impl Tree {
     }
 
     /// A child has come. The same one again takes the place of its former connection; another one of its name is refused.
-    pub(crate) fn joined(&self, below: &Arc<Below>) -> Result<(), String> {
+    pub(crate) fn joined(&self, below: &Arc<Below>) -> Result<(), Name> {
         let mut children = lock(&self.children);
         let child = below.child();
         if let Some(former) = children.get(&child.node) {
             if former.child().instance != child.instance {
-                return Err(child.node.to_string());
+                return Err(child.node.clone());
             }
             former.leave.notify_one();
         }
         children.insert(child.node.clone(), Arc::clone(below));
         Ok(())
+    }
+
+    /// Whether another daemon of the same name is connected.
+    pub(crate) fn is_taken(&self, by: &Place) -> bool {
+        lock(&self.children).get(&by.node).is_some_and(|known| known.child().instance != by.instance)
     }
 
     /// A child is lost.

@@ -20,6 +20,8 @@ const LINGER_NS: u64 = 10_000_000_000;
 const FORGET_NODE_NS: u64 = 3600 * 1_000_000_000;
 /// Rows at once.
 const MOST_ROWS: usize = 1 << 18;
+/// Rows of one node at once: what a node says of itself leaves room for others.
+const MOST_ROWS_OF_NODE: usize = MOST_ROWS / 16;
 /// Nodes at once.
 const MOST_NODES: usize = 1 << 16;
 
@@ -200,6 +202,9 @@ pub enum HubFull {
     /// There are too many rows.
     #[error("there are too many rows")]
     Rows,
+    /// There are too many rows of one node.
+    #[error("there are too many rows of one node")]
+    RowsOfNode,
 }
 
 /// The rows of a daemon that others send theirs to, or that sends its own.
@@ -210,6 +215,8 @@ pub struct Hub {
     limits: Limits,
     rows: HashMap<RowId, HubRow>,
     by_key: HashMap<RowKey, RowId>,
+    /// How many rows each node has.
+    by_node: HashMap<Name, usize>,
     groups: HashMap<GroupId, HubGroup>,
     by_group: BTreeMap<Group, GroupId>,
     nodes: BTreeMap<Name, KnownNode>,
@@ -263,6 +270,7 @@ impl Hub {
             limits,
             rows: HashMap::new(),
             by_key: HashMap::new(),
+            by_node: HashMap::new(),
             groups: HashMap::new(),
             by_group: BTreeMap::new(),
             nodes: BTreeMap::new(),
@@ -330,10 +338,13 @@ impl Hub {
             }
             return Ok(id);
         }
-        if self.rows.len() >= MOST_ROWS {
+        let n_of_node = self.by_node.get(&opened.node).copied().unwrap_or(0);
+        let is_full = (n_of_node >= MOST_ROWS_OF_NODE).then_some(HubFull::RowsOfNode);
+        if let Some(why) = is_full.or((self.rows.len() >= MOST_ROWS).then_some(HubFull::Rows)) {
             self.n_refused += 1;
-            return Err(HubFull::Rows);
+            return Err(why);
         }
+        self.by_node.insert(opened.node.clone(), n_of_node + 1);
         self.n_rows_ever += 1;
         let id = RowId(self.n_rows_ever);
         self.by_key.insert(key, id);
@@ -780,9 +791,13 @@ impl Hub {
             for id in of_group.rows {
                 if let Some(row) = self.rows.remove(&id) {
                     self.by_key.remove(&row.key());
+                    if let Some(n) = self.by_node.get_mut(&row.opened.node) {
+                        *n -= 1;
+                    }
                 }
             }
         }
+        self.by_node.retain(|_, n| *n > 0);
         self.shown_bytes = 0;
         for row in self.rows.values_mut().filter(|row| !row.shown.is_empty()) {
             row.shown.retain(|shown| now_ns.saturating_sub(shown.closed_ns) < LATE_NS);

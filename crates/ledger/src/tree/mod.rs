@@ -27,6 +27,8 @@ pub use outlook::Outlook;
 mod asking;
 mod frame;
 mod hub;
+#[cfg(test)]
+mod liars;
 mod links;
 mod missed;
 mod outlook;
