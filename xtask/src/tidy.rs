@@ -35,6 +35,7 @@ const RULES: &[Rule] = &[
     only_report_serialises,
     only_cli_prints,
     files_of_our_own_are_private,
+    tables_of_users_are_shared,
     json_is_made_in_one_place,
     crates_open_with_their_sentence,
     dependencies_have_a_reason,
@@ -202,6 +203,37 @@ fn files_of_our_own_are_private(tree: &Tree) -> Vec<String> {
                 ));
             }
         }
+    }
+    faults
+}
+
+/// Tables by user whose entries nobody else could want: a file, and why.
+const COUNTED_ONLY: &[(&str, &str)] = &[
+    ("crates/daemon/src/store/series.rs", "a sum over files, made again in each sweep"),
+    ("crates/gate/src/allowance.rs", "what each user has moved; those who have moved nothing are forgotten"),
+];
+
+/// Where many users are served, a field that is a map by user stands in a file that divides by `Shares` or `Limits`.
+///
+/// That catches the plain mistake, a table with a limit for all together. It does not see tables by another key, nor whether the shares are those
+/// of this table.
+fn tables_of_users_are_shared(tree: &Tree) -> Vec<String> {
+    let is_table = |line: &&str| {
+        let key =
+            line.split_once("Map<").map(|(_, key)| key.trim_start_matches("Option<").trim_start_matches('('));
+        let is_field = line.starts_with("    ") && line.ends_with(',') && !line.contains("let ");
+        is_field && key.is_some_and(|key| key.starts_with("u32"))
+    };
+    let rooms = ["crates/daemon/", "crates/gate/", "crates/mount/", "crates/stage/"];
+    let mut faults = Vec::new();
+    for (path, source) in rooms.into_iter().flat_map(|room| tree.sources(room)) {
+        let divides = mentions(&source, "Shares") || mentions(&source, "Limits");
+        if divides || COUNTED_ONLY.iter().any(|(known, _)| *known == path) {
+            continue;
+        }
+        faults.extend(source.lines().filter(is_table).map(|line| {
+            format!("{path}: `{}` is a table by user, of which one can take all: use Shares or Limits of crates/private", line.trim())
+        }));
     }
     faults
 }
@@ -679,6 +711,24 @@ mod tests {
     fn a_word_that_people_stumble_over_is_a_fault_but_not_as_a_name() {
         breaks("docs/a.md", "x\nLosses are told.\n", "docs/a.md:2: \"told\": write \"reported\"");
         passes("docs/a.md", "The column `grain` is kept; Toldo is a name.\n");
+    }
+
+    #[test]
+    fn a_table_by_user_that_is_not_shared_is_a_fault() {
+        let table = |more: &str| {
+            let mut tree = tidy_tree();
+            let code = format!(
+                "//! Serves.\nconst MOST: usize = 100;\nstruct Asked {{\n    waiting: Mutex<HashMap<(u32, Name), Asked>>,\n{more}}}\n"
+            );
+            tree.put("crates/daemon/src/asked.rs", &code);
+            tables_of_users_are_shared(&tree)
+        };
+        let faults = table("");
+        assert!(
+            faults.len() == 1 && faults[0].contains("crates/daemon/src/asked.rs: `waiting: "),
+            "{faults:?}"
+        );
+        assert_eq!(table("    places: Shares,\n"), Vec::<String>::new());
     }
 
     #[test]
