@@ -43,3 +43,14 @@ mod run;
 mod series;
 mod steering;
 pub mod store;
+
+/// Feeds any bytes to whatever here reads text from outside, for the target `daemon` in `fuzz/`.
+#[cfg(fuzzing)]
+pub fn fuzz(bytes: &[u8]) {
+    if let Ok(answer) = iotide_http::Answer::read(bytes, Some(1 << 20)) {
+        assert!(answer.body.len() <= bytes.len());
+    }
+    let text = String::from_utf8_lossy(bytes);
+    collect::fuzz(&text);
+    run::fuzz(&text);
+}

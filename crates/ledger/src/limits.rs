@@ -59,10 +59,14 @@ pub enum Refusal {
     Pages,
     /// Too many counter pages of one user.
     PagesOfUser,
+    /// Too few descriptors for all counter pages.
+    Descriptors,
     /// Too many metrics in a job.
     Metrics,
     /// A file in the directory of counter pages that is none.
     NoPage,
+    /// No room for another file in the directory of counter pages.
+    Full,
     /// Too many files of one user that are no counter pages, or wait.
     FilesOfUser,
     /// An id that is none.
@@ -73,13 +77,15 @@ pub enum Refusal {
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Jobs,
         Self::JobsOfUser,
         Self::Pages,
         Self::PagesOfUser,
+        Self::Descriptors,
         Self::Metrics,
         Self::NoPage,
+        Self::Full,
         Self::FilesOfUser,
         Self::JobId,
         Self::PageGone,
@@ -92,8 +98,10 @@ impl Refusal {
             Self::JobsOfUser => "too_many_jobs_of_user",
             Self::Pages => "too_many_pages",
             Self::PagesOfUser => "too_many_pages_of_user",
+            Self::Descriptors => "too_few_descriptors",
             Self::Metrics => "too_many_metrics",
             Self::NoPage => "not_a_page",
+            Self::Full => "page_directory_full",
             Self::FilesOfUser => "too_many_files_of_user",
             Self::JobId => "bad_job_id",
             Self::PageGone => "page_removed",
@@ -102,7 +110,7 @@ impl Refusal {
 
     /// Returns whether it passes: what is refused for a limit is taken in when there is room.
     pub fn is_limit(self) -> bool {
-        matches!(self, Self::Jobs | Self::JobsOfUser | Self::Pages | Self::PagesOfUser)
+        matches!(self, Self::Jobs | Self::JobsOfUser | Self::Pages | Self::PagesOfUser | Self::Descriptors)
     }
 
     /// In words that follow a number.
@@ -112,8 +120,12 @@ impl Refusal {
             Self::JobsOfUser => "processes not counted because their user had too many jobs",
             Self::Pages => "processes not counted because there were too many",
             Self::PagesOfUser => "processes not counted because their user had too many",
+            Self::Descriptors => {
+                "processes not counted because the daemon may open too few files (LimitNOFILE)"
+            }
             Self::Metrics => "values not counted because their job had too many metrics",
             Self::NoPage => "files in the page directory that are no counter pages",
+            Self::Full => "times the page directory was full; processes that began then are not counted",
             Self::FilesOfUser => "files in the page directory not looked at because their owner has too many",
             Self::JobId => "processes that named an invalid job id",
             Self::PageGone => "counter pages removed or cut while their process ran",

@@ -12,8 +12,8 @@ use core::sync::atomic::{
 };
 
 use iotide_wire::page::{
-    About, FileSystem, HEADER_SIZE, LANE_SIZE, MAGIC, MpiFunction, PageLayer, PageState, PageText,
-    SHARED_LANE, Texts, UserCounter, at, lane_at, word,
+    About, FileSystem, HEADER_SIZE, LANE_SIZE, LANES_AT_START, LEAST_ROOM, MAGIC, MpiFunction, PageLayer,
+    PageState, PageText, SHARED_LANE, Texts, UserCounter, at, lane_at, word,
 };
 use iotide_wire::{ClockKind, EndReason, Flags, Op, Record};
 
@@ -197,9 +197,6 @@ pub fn adopt() -> Lane {
     mine
 }
 
-/// Lanes that have room from the start: the shared one and the first thread's.
-const LANES_AT_START: usize = 2;
-
 /// Makes room for a lane in the file.
 fn make_room(i: usize) -> bool {
     // SAFETY: the mapping has that many lanes.
@@ -366,7 +363,7 @@ fn open(signals: &sys::NoSignals) -> Option<()> {
     if sys::stat(fd).is_some_and(|stat| stat.st_gid != sys::group_id()) {
         sys::set_mode(fd, 0o640);
     }
-    let has_room = sys::truncate(fd, SIZE as u64) == 0 && allocate(fd, 0, lane_at(LANES_AT_START));
+    let has_room = sys::truncate(fd, SIZE as u64) == 0 && allocate(fd, 0, LEAST_ROOM);
     signals.take_back_file_size_signal();
     let base = if has_room { sys::map_file(fd, SIZE) } else { None };
     sys::close(fd);

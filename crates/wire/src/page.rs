@@ -49,6 +49,10 @@ pub const LANE_SIZE: usize = 20 * 1024;
 pub const MAX_LANES: usize = 1024;
 /// The lane that threads share which found no other.
 pub const SHARED_LANE: usize = 0;
+/// Lanes that have room from the start: the shared one and the first thread's.
+pub const LANES_AT_START: usize = 2;
+/// Bytes that a page takes at least.
+pub const LEAST_ROOM: usize = lane_at(LANES_AT_START);
 /// How the name of a page ends.
 pub const EXTENSION: &str = "page";
 
@@ -184,9 +188,7 @@ mod tests {
     }
 
     fn page(about: &About<'_>) -> Vec<u8> {
-        let mut header = [0; HEADER_SIZE];
-        about.encode(&mut header);
-        header[..8].copy_from_slice(&MAGIC);
+        let header = about.whole_header(0);
         let mut page = header.to_vec();
         page.resize(lane_at(about.n_lanes as usize), 0);
         page

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use iotide_wire::page::{About, HEADER_SIZE, MAGIC, MAX_LANES, PageText, Texts, at, lane_at};
+use iotide_wire::page::{About, MAX_LANES, PageText, Texts, lane_at};
 use serde_json::Value;
 
 use super::{Cost, Settings, VICTIM};
@@ -247,15 +247,11 @@ impl Site {
             texts,
             ..About::default()
         };
-        let mut header = [0; HEADER_SIZE];
-        about.encode(&mut header);
-        header[..8].copy_from_slice(&MAGIC);
-        header[at::LANES_USED..at::LANES_USED + 8].copy_from_slice(&(n_lanes as u64).to_le_bytes());
         let path = self.path("pages").join(format!("{job}.page"));
         // A full directory is what an attacker gets, too.
         let _ = fs::File::create(&path).and_then(|file| {
             file.set_len(lane_at(n_lanes) as u64)?;
-            file.write_all_at(&header, 0)?;
+            file.write_all_at(&about.whole_header(n_lanes), 0)?;
             chown(&path, Some(ATTACKER), None)
         });
     }

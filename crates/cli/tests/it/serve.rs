@@ -15,6 +15,8 @@ use serde_json::Value;
 mod alarms;
 /// Jobs that the system knows by a cgroup.
 mod cgroups;
+/// Many users beside one another, one of whom means harm.
+mod crowds;
 /// Files of the store, cut and removed.
 mod damage;
 /// Dashboards and rules that are shipped.

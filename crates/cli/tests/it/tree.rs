@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -486,14 +487,51 @@ fn loops_and_two_of_one_name_are_refused() {
     let _leaf = Node::leaf(&dir, "leaf", &[&root]);
     root.nodes(2);
     let elsewhere = FreshDir::new("tree-twin");
-    let _twin = Node::start(&elsewhere, "leaf", &[&root], None, dir.join("tree.key"));
+    let twin = Node::start(&elsewhere, "leaf", &[&root], None, dir.join("tree.key"));
+    let reason = "another daemon named leaf is connected here";
+    // It tries again, and again is told the reason; once that is said, nobody says more.
     for _ in 0..1000 {
-        if root.said().contains("another daemon of the name leaf is here") {
-            return;
+        if root.said().contains(reason) && twin.said().contains(reason) {
+            break;
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    panic!("{}", root.said());
+    std::thread::sleep(Duration::from_secs(3));
+    for node in [&root, &twin] {
+        assert_eq!(node.said().matches(reason).count(), 1, "{}: {}", node.name, node.said());
+    }
+    assert!(!twin.said().contains("connected to the daemon above"), "{}", twin.said());
+}
+
+/// Connections without a proof, opened again and again from one address, keep no daemon out.
+#[test]
+fn strangers_who_open_connections_without_end_keep_no_daemon_out() {
+    let dir = FreshDir::new("tree-flood");
+    let root = Node::above(&dir, "root", &[]);
+    let (address, stop) = (root.children().to_owned(), AtomicBool::new(false));
+    // Held until the root hangs up, so that none of its places is free for long. Without a port of root's, it takes a moment to be greeted.
+    let most = iotide_gate::raise_open_files().min(8192) / 2;
+    let pause = Duration::from_millis(if rustix::process::geteuid().is_root() { 1 } else { 5 });
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut held = std::collections::VecDeque::new();
+            while !stop.load(Ordering::Relaxed) {
+                held.extend(TcpStream::connect(&address));
+                if held.len() > most {
+                    held.pop_front();
+                }
+                std::thread::sleep(pause);
+            }
+        });
+        // All places of strangers at this address are taken by now.
+        std::thread::sleep(Duration::from_secs(1));
+        let joined = std::panic::catch_unwind(|| {
+            let _leaf = Node::leaf(&dir, "leaf", &[&root]);
+            root.nodes(2)
+        });
+        stop.store(true, Ordering::Relaxed);
+        assert!(joined.is_ok());
+    });
 }
 
 #[test]

@@ -198,7 +198,7 @@ impl Cgroups {
 }
 
 /// What the environment of a process says of its job.
-fn owner_of(environment: &str) -> GroupOwner {
+pub(super) fn owner_of(environment: &str) -> GroupOwner {
     let variable = |name: &str| {
         environment.split('\0').find_map(|said| said.strip_prefix(name)?.strip_prefix('=')).unwrap_or("")
     };
@@ -356,12 +356,12 @@ fn read_folder(folder: &Path) -> GroupReading {
 }
 
 /// A line `name number`.
-fn field(text: &str, name: &str) -> Option<u64> {
+pub(super) fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
 /// Requests and bytes read and written, over all devices: lines `8:0 rbytes=1 wbytes=2 rios=3 wios=4 …`. `None` if no line is one.
-fn io_stat(text: &str) -> Option<[(u64, u64); 2]> {
+pub(super) fn io_stat(text: &str) -> Option<[(u64, u64); 2]> {
     let mut sums: Option<[(u64, u64); 2]> = None;
     for line in text.lines() {
         for word in line.split_ascii_whitespace() {
@@ -382,7 +382,7 @@ fn io_stat(text: &str) -> Option<[(u64, u64); 2]> {
 }
 
 /// The same of version 1: lines `8:0 Read 1` in two files.
-fn blkio(bytes: &str, requests: &str) -> Option<[(u64, u64); 2]> {
+pub(super) fn blkio(bytes: &str, requests: &str) -> Option<[(u64, u64); 2]> {
     let sum = |text: &str, what: &str| {
         let values = text.lines().filter_map(|line| {
             let mut words = line.split_ascii_whitespace();
@@ -399,7 +399,7 @@ fn blkio(bytes: &str, requests: &str) -> Option<[(u64, u64); 2]> {
 }
 
 /// The first number after `Uid:`.
-fn real_uid(status: &str) -> Option<u32> {
+pub(super) fn real_uid(status: &str) -> Option<u32> {
     super::proc::uids(status).next()
 }
 

@@ -39,7 +39,7 @@ pub(super) fn nfs(files: &NodeFiles) -> Mounts {
 
 /// Sums of `read_bytes` and `write_bytes`: `read_bytes 5 samples [bytes] 4096 1048576 5242880`, in later versions with the sum of squares behind.
 /// A counter that was never used is not in the file.
-fn llite(stats: &str) -> Option<(u64, u64)> {
+pub(super) fn llite(stats: &str) -> Option<(u64, u64)> {
     stats.lines().find(|line| line.starts_with("snapshot_time"))?;
     let sum = |name: &str| {
         let line = stats.lines().find(|line| line.split_ascii_whitespace().next() == Some(name));
@@ -49,7 +49,7 @@ fn llite(stats: &str) -> Option<(u64, u64)> {
 }
 
 /// Bytes that went over the network, the fifth and sixth number behind `bytes:` of each mount.
-fn mountstats(stats: &str) -> Mounts {
+pub(super) fn mountstats(stats: &str) -> Mounts {
     let mut mounts: Mounts = Vec::new();
     let mut mount = None;
     for line in stats.lines() {

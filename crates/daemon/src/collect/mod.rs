@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 use iotide_ledger::{
     About, Cell, Counters, JobId, Losses, Metric, Name, Parameters, Refusal, Trust, app_id, hex, is_rank,
 };
-use iotide_private::OpenDir;
+use iotide_private::{OpenDir, Share, Shares};
 use iotide_wire::page::{
     self, Counters as PageCounters, EXTENSION, HEADER_SIZE, LANE_SIZE, MAX_LANES, PageHeader, PageState,
     PageText,
 };
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::leaf::{Claim, Earlier, Leaf, PageId, Process};
@@ -48,6 +49,8 @@ const LONGEST_REST: Duration = Duration::from_secs(5);
 const LANES_A_ROUND: usize = 4096;
 /// Of these, what a user may have however many users there are.
 const LANES_OF_USER: usize = 128;
+/// How many rounds lie between two looks at the room there is.
+const FULL_ROUNDS: u64 = 10;
 /// How often pages are tried again for which there was no room.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// Rounds in which a page was not changed before it is read less often.
@@ -73,6 +76,10 @@ pub(crate) struct Collector {
     counted: HashSet<PageId>,
     /// Files that are no pages, or not yet.
     strangers: HashMap<OsString, Stranger>,
+    /// Whether there was no room for another page when that was last asked.
+    is_full: bool,
+    /// Places of pages that are open: each takes two descriptors, one of the file and one of the process.
+    descriptors: Shares,
     /// Who has processes in which name space of processes, as of a round.
     owners: Option<(u64, HashSet<(u64, u32)>)>,
     /// Whether files are tried again for which there was no room, and when that was done last.
@@ -130,6 +137,8 @@ struct Watched {
     uid: u32,
     inode: u64,
     file: File,
+    /// The place of its descriptors.
+    _place: Share,
     /// As it is numbered here.
     pid: Option<u32>,
     life: Watch,
@@ -153,8 +162,8 @@ enum Watch {
 }
 
 impl Collector {
-    /// Reads the pages in a directory.
-    pub(crate) fn new(folder: OpenDir, proc: Proc) -> Self {
+    /// Reads the pages in a directory, as many at once as there are descriptors for.
+    pub(crate) fn new(folder: OpenDir, proc: Proc, descriptors: Shares) -> Self {
         Self {
             folder,
             namespace: proc.own_namespace(),
@@ -164,6 +173,8 @@ impl Collector {
             newest: HashMap::new(),
             counted: HashSet::new(),
             strangers: HashMap::new(),
+            is_full: false,
+            descriptors,
             owners: None,
             is_time_to_try: false,
             tried: None,
@@ -183,6 +194,7 @@ impl Collector {
         earlier: &mut dyn FnMut(&Name, u32, &JobId) -> Earlier,
     ) {
         self.rounds += 1;
+        self.note_full(leaf);
         self.scan(now_ns, leaf, earlier);
         let strides = self.strides();
         let mut pages = std::mem::take(&mut self.pages);
@@ -196,6 +208,21 @@ impl Collector {
             }
         }
         self.pages = pages;
+    }
+
+    /// Counts it as a loss when there is no more room for a page: programs that begin then have none.
+    fn note_full(&mut self, leaf: &mut Leaf) {
+        if !self.rounds.is_multiple_of(FULL_ROUNDS) {
+            return;
+        }
+        let Ok(stat) = rustix::fs::fstatvfs(self.folder.fd()) else { return };
+        let n_free = stat.f_bavail.saturating_mul(stat.f_frsize);
+        // A file system without a number of files has no limit to it.
+        let is_full = n_free < page::LEAST_ROOM as u64 || stat.f_files > 0 && stat.f_favail == 0;
+        if is_full && !self.is_full {
+            leaf.refuse(Refusal::Full, 1);
+        }
+        self.is_full = is_full;
     }
 
     /// In which rounds pages are read, by user: in every second only, or in every third, if they have more lanes than their share.
@@ -342,7 +369,7 @@ impl Collector {
                 _ => return,
             },
         };
-        match self.open(now_ns, name, leaf, earlier) {
+        match self.open(now_ns, name, uid, leaf, earlier) {
             Ok(page) => {
                 self.strangers.remove(name);
                 self.inodes.insert(page.inode);
@@ -370,10 +397,16 @@ impl Collector {
         &mut self,
         now_ns: u64,
         name: &OsString,
+        owner: u32,
         leaf: &mut Leaf,
         earlier: &mut dyn FnMut(&Name, u32, &JobId) -> Earlier,
     ) -> Result<Watched, Refusal> {
-        let file = self.folder.read(name).map_err(|_| Refusal::NoPage)?;
+        let place = self.descriptors.take(owner).ok_or(Refusal::Descriptors)?;
+        let file =
+            self.folder.read(name).map_err(|why| match why.raw_os_error().map(Errno::from_raw_os_error) {
+                Some(Errno::MFILE | Errno::NFILE) => Refusal::Descriptors,
+                _ => Refusal::NoPage,
+            })?;
         let metadata = file.metadata().map_err(|_| Refusal::NoPage)?;
         let (least, most) = (HEADER_SIZE as u64, page::lane_at(MAX_LANES) as u64);
         if !(least..=most).contains(&metadata.len()) {
@@ -397,7 +430,19 @@ impl Collector {
             let newest = self.newest.entry(pid).or_default();
             *newest = header.about.start_unix_ns.max(*newest);
         }
-        Ok(Watched { id, uid, inode, file, pid, life, n_lanes, digest: 0, n_idle: 0, is_gone: false })
+        Ok(Watched {
+            id,
+            uid,
+            inode,
+            file,
+            _place: place,
+            pid,
+            life,
+            n_lanes,
+            digest: 0,
+            n_idle: 0,
+            is_gone: false,
+        })
     }
 
     /// Begins to watch a process: one of the page's owner, and the one that made the page.
@@ -620,6 +665,19 @@ fn read_up_to(file: &File, buffer: &mut [u8]) -> Option<usize> {
 fn file_of(id: &PageId) -> Option<(OsString, u64)> {
     let (name, inode) = id.as_str().rsplit_once(':')?;
     Some((name.into(), inode.parse().ok()?))
+}
+
+/// Feeds any text to whatever reads files of the system and of schedulers.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(text: &str) {
+    if let Some(scheduled) = scheduled::parse(text, 1000) {
+        assert!(scheduled.user.as_str().len() <= Name::MAX_BYTES);
+    }
+    let _ = (cgroups::owner_of(text), cgroups::io_stat(text), cgroups::blkio(text, text));
+    let _ = (cgroups::field(text, "usage_usec"), cgroups::real_uid(text), proc::uids(text).count());
+    let _ = (node::cpu(text), node::load(text), node::memory(text), node::disks(text, |_| true));
+    let _ = (node::network(text), node::local_mounts(text), clients::llite(text), clients::mountstats(text));
+    let _ = (servers::brick(text), servers::daemon(text));
 }
 
 #[cfg(test)]

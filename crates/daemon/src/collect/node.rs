@@ -172,7 +172,7 @@ impl NodeFiles {
     }
 }
 
-fn cpu(stat: &str) -> Vec<(&'static str, u64)> {
+pub(super) fn cpu(stat: &str) -> Vec<(&'static str, u64)> {
     const MODES: [&str; 8] = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
     /// Times are told in hundredths of a second, whatever the kernel counts in (`USER_HZ`).
     const TICK_NS: u64 = 10_000_000;
@@ -181,12 +181,12 @@ fn cpu(stat: &str) -> Vec<(&'static str, u64)> {
     MODES.into_iter().zip(ticks).map(|(mode, ticks)| (mode, ticks.saturating_mul(TICK_NS))).collect()
 }
 
-fn load(loadavg: &str) -> Option<[f64; 3]> {
+pub(super) fn load(loadavg: &str) -> Option<[f64; 3]> {
     let mut numbers = loadavg.split_ascii_whitespace().map_while(|text| text.parse().ok());
     Some([numbers.next()?, numbers.next()?, numbers.next()?])
 }
 
-fn memory(meminfo: &str) -> Option<(u64, u64)> {
+pub(super) fn memory(meminfo: &str) -> Option<(u64, u64)> {
     let value = |name: &str| {
         let line = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
@@ -195,7 +195,7 @@ fn memory(meminfo: &str) -> Option<(u64, u64)> {
 }
 
 /// Whole disks only: the bytes of a partition are bytes of its disk again.
-fn disks(diskstats: &str, is_whole: impl Fn(&str) -> bool) -> Vec<(String, u64, u64)> {
+pub(super) fn disks(diskstats: &str, is_whole: impl Fn(&str) -> bool) -> Vec<(String, u64, u64)> {
     /// Of diskstats, whatever the device's own sectors are.
     const SECTOR: u64 = 512;
     let disk = |line: &str| {
@@ -209,7 +209,7 @@ fn disks(diskstats: &str, is_whole: impl Fn(&str) -> bool) -> Vec<(String, u64, 
     diskstats.lines().filter_map(disk).take(MOST_OF_A_KIND).collect()
 }
 
-fn network(dev: &str) -> Vec<(String, u64, u64)> {
+pub(super) fn network(dev: &str) -> Vec<(String, u64, u64)> {
     let interface = |line: &str| {
         let (name, numbers) = line.split_once(':')?;
         let numbers: Vec<u64> =
@@ -220,7 +220,7 @@ fn network(dev: &str) -> Vec<(String, u64, u64)> {
 }
 
 /// Where local devices are mounted, each device once.
-fn local_mounts(mounts: &str) -> Vec<String> {
+pub(super) fn local_mounts(mounts: &str) -> Vec<String> {
     let mut devices = BTreeSet::new();
     let local = mounts.lines().filter_map(|line| {
         let mut words = line.split(' ');

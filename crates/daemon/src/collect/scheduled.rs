@@ -64,7 +64,7 @@ fn read(pages: &OpenDir, id: &JobId, uid: u32) -> Option<Scheduled> {
 }
 
 /// Lines `name=value`. A file of another user's job says nothing of this one, whatever the process claims.
-fn parse(text: &str, uid: u32) -> Option<Scheduled> {
+pub(super) fn parse(text: &str, uid: u32) -> Option<Scheduled> {
     let value = |name: &str| {
         let values = text.lines().filter_map(|line| line.split_once('='));
         values.filter(|(known, _)| *known == name).map(|(_, value)| value).next_back()

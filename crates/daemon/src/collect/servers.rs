@@ -73,7 +73,7 @@ fn answer(socket: &Path) -> io::Result<String> {
 }
 
 /// The name of a brick and its totals since it was started. A dump that is being written has none.
-fn brick(dump: &str) -> Option<(String, u64, u64)> {
+pub(super) fn brick(dump: &str) -> Option<(String, u64, u64)> {
     let total = |what: &str| {
         dump.lines().find_map(|line| {
             let (name, value) = line.trim().strip_prefix("\"gluster.brick.")?.split_once(what)?;
@@ -85,7 +85,7 @@ fn brick(dump: &str) -> Option<(String, u64, u64)> {
 }
 
 /// Bytes that clients read from a daemon, and wrote to it.
-fn daemon(dump: &str) -> Option<(u64, u64)> {
+pub(super) fn daemon(dump: &str) -> Option<(u64, u64)> {
     let total = |name: &str| -> Option<u64> {
         let rest = dump.split_once(name)?.1.trim_start_matches([':', ' ']);
         rest.split([',', '}', '\n']).next()?.trim().parse().ok()

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use iotide_ledger::Limits;
 use iotide_testkit::FreshDir;
 use iotide_wire::Op;
-use iotide_wire::page::{About as PageAbout, MAGIC, PageLayer, Texts, at, lane_at, word};
+use iotide_wire::page::{About as PageAbout, PageLayer, Texts, lane_at, word};
 
 use super::*;
 
@@ -29,7 +29,7 @@ impl Site {
     fn new(limits: Limits) -> Self {
         let dir = FreshDir::new("collect");
         let folder = OpenDir::make(&dir.join("pages")).unwrap();
-        let collector = Collector::new(folder, Proc("/proc".into()));
+        let collector = Collector::new(folder, Proc("/proc".into()), Shares::among_users(4096));
         let leaf = Leaf::new(Name::cut(b"n1"), limits);
         Self { dir, collector, leaf, now_ns: 1_800_000_000_000_000_000 }
     }
@@ -52,12 +52,8 @@ impl Site {
             texts,
             ..PageAbout::default()
         };
-        let mut header = [0; HEADER_SIZE];
-        about.encode(&mut header);
-        header[..8].copy_from_slice(&MAGIC);
-        header[at::LANES_USED..at::LANES_USED + 8].copy_from_slice(&(n_lanes as u64).to_le_bytes());
         let file = File::create(self.page(job)).unwrap();
-        file.write_all_at(&header, 0).unwrap();
+        file.write_all_at(&about.whole_header(n_lanes), 0).unwrap();
         let bytes_at = lane_at(0) + 8 * (word::io(PageLayer::Posix, Op::Write, 0).unwrap() + 1);
         file.write_all_at(&1u64.to_le_bytes(), bytes_at as u64).unwrap();
         file.set_len(lane_at(n_lanes) as u64).unwrap();
@@ -231,5 +227,31 @@ fn processes_beyond_the_pages_of_their_user_wait_are_named_and_are_counted_later
     site.store();
     site.collector.tried = None;
     site.round();
+    assert_eq!(site.losses(), []);
+}
+
+#[test]
+fn descriptors_are_shared_and_pages_that_find_none_wait_for_them() {
+    if !is_root() {
+        return;
+    }
+    let mut site = Site::new(Limits::default());
+    site.collector.descriptors = Shares::among_users(32);
+    let (mut alive, victim) = (Alive::of(NOBODY), Alive::of(1));
+    (0..100).for_each(|index| site.write(&format!("u{index:02}"), NOBODY, alive.process(), 1));
+    site.write("victim", 1, victim.process(), 1);
+    let jobs = site.round();
+    assert!(jobs.contains(&("victim".to_owned(), 1)), "{jobs:?}");
+    assert_eq!(jobs.len(), 9, "a quarter of the places are one user's");
+    assert_eq!(site.losses(), [(Refusal::Descriptors, 92)]);
+    // They are read once others are done.
+    let _ = (alive.0.kill(), alive.0.wait());
+    let mut counted = HashSet::new();
+    for _ in 0..20 {
+        site.collector.tried = None;
+        counted.extend(site.round());
+        site.store();
+    }
+    assert_eq!(counted.len(), 101);
     assert_eq!(site.losses(), []);
 }

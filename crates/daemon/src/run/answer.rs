@@ -1,6 +1,7 @@
 //! What is answered to which question.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -117,6 +118,8 @@ impl From<IdError> for Answer {
 pub(super) const MOST_JOBS: usize = 1000;
 /// Jobs in one answer, if nobody says how many.
 const USUAL_JOBS: usize = 100;
+/// Readers of the store that stay open: each has a cache of its own.
+const MOST_RESTING: usize = 2;
 /// Earlier runs that are told of a job.
 const MOST_EARLIER: usize = 5;
 
@@ -145,15 +148,37 @@ impl Known<'_> {
 #[derive(Debug)]
 pub(crate) struct Answers {
     pub(super) shared: Arc<Shared>,
-    /// Opened when it is first needed, and again after it failed: a damaged database is replaced by another.
-    reader: Mutex<Option<Reader>>,
+    readers: Readers,
+}
+
+/// Readers of the store that rest. Each who asks has one alone: nobody waits for another's question.
+#[derive(Debug, Default)]
+struct Readers(Mutex<Vec<Reader>>);
+
+impl Readers {
+    /// Asks the store. A reader that failed is not used again: a damaged database is replaced by another.
+    fn ask<T>(
+        &self,
+        store: &Path,
+        ask: impl FnOnce(&Reader) -> std::result::Result<T, StoreError>,
+    ) -> std::result::Result<T, StoreError> {
+        let resting = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let rested = resting().pop();
+        let reader = rested.map_or_else(|| Reader::open(store), Ok)?;
+        let answer = ask(&reader)?;
+        let mut resting = resting();
+        if resting.len() < MOST_RESTING {
+            resting.push(reader);
+        }
+        Ok(answer)
+    }
 }
 
 pub(super) type Result<T> = std::result::Result<T, Answer>;
 
 impl Answers {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, reader: Mutex::default() }
+        Self { shared, readers: Readers::default() }
     }
 
     /// Answers a question.
@@ -200,19 +225,12 @@ impl Answers {
         }
     }
 
-    /// Asks the store. One that cannot be asked is opened anew the next time.
+    /// Asks the store.
     pub(super) fn ask<T>(
         &self,
         ask: impl FnOnce(&Reader) -> std::result::Result<T, StoreError>,
     ) -> Result<T> {
-        let mut held = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        let reader = match held.take() {
-            Some(reader) => reader,
-            None => Reader::open(&self.shared.config.store)?,
-        };
-        let answer = ask(&reader)?;
-        *held = Some(reader);
-        Ok(answer)
+        Ok(self.readers.ask(&self.shared.config.store, ask)?)
     }
 
     fn jobs(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
@@ -689,6 +707,18 @@ fn decode(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One question goes on until another is answered, which with a single reader never happens.
+    #[test]
+    fn a_question_to_the_store_waits_for_no_other() {
+        let dir = iotide_testkit::FreshDir::new("answer-readers");
+        drop(crate::store::Store::open(dir.path(), "n1", 1).unwrap());
+        let readers = Readers::default();
+        let asked = readers.ask(dir.path(), |_| readers.ask(dir.path(), |reader| reader.losses(None)));
+        assert!(asked.unwrap().is_empty());
+        (0..10).for_each(|_| readers.ask(dir.path(), |_| Ok(())).unwrap());
+        assert!((1..=MOST_RESTING).contains(&readers.0.lock().unwrap().len()));
+    }
 
     #[test]
     fn a_query_is_decoded_or_refused() {

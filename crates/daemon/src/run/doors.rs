@@ -16,6 +16,7 @@ use iotide_wire::sha256;
 
 use super::answer::Viewer;
 use super::random;
+use super::turns::Party;
 use crate::collect::{user_name, user_number};
 
 /// A link that logs in is good for so long.
@@ -28,9 +29,18 @@ pub(super) const SESSION: Duration = Duration::from_secs(12 * 3600);
 /// Logins at once, in all and of one user: the oldest goes.
 const MOST_SESSIONS: usize = 1024;
 const MOST_SESSIONS_OF_USER: usize = 32;
-/// Questions per second, and at once after a rest.
+/// Questions per second, of an address from which nobody in particular asks; at once after a rest, five times as many.
 const RATE: f64 = 20.0;
-const BURST: f64 = 100.0;
+/// The same of a user who is known: programs of theirs may push metrics.
+const RATE_OF_USER: f64 = 200.0;
+/// After so many seconds of rest, as many questions as may ever come at once do.
+const REST_S: f64 = 5.0;
+/// Parties: addresses, and users of this machine who do not say who they are, have numbers below 2^32; users who do have this and their number.
+const OF_USERS: u64 = 1 << 32;
+/// Whoever has a controller's token.
+const CONTROLLER: u64 = 1 << 33;
+/// Whoever cannot be told apart from others.
+const NAMELESS: u64 = 1 << 34;
 /// Peers whose questions are counted; those who rest are forgotten.
 const MOST_PEERS: usize = 4096;
 /// The file of the token in the store's directory. Who can read it may see everything: Prometheus, for one.
@@ -178,7 +188,7 @@ fn read_tokens(folder: &OpenDir) -> io::Result<Option<String>> {
 }
 
 /// Reads the tokens of a store; a line that is none is an error, so that nobody is locked out without a word.
-fn tokens_of(text: &str) -> io::Result<Vec<([u8; 32], Viewer)>> {
+pub(super) fn tokens_of(text: &str) -> io::Result<Vec<([u8; 32], Viewer)>> {
     let line = |line: &str| {
         let (hash, role) = line.split_once(' ')?;
         let digit = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
@@ -220,14 +230,36 @@ pub(super) struct Asker {
     pub(super) viewer: Viewer,
     /// Known by a cookie: can log out.
     pub(super) session: Option<[u8; 32]>,
-    /// What stands for it where questions are counted; nothing if they are not.
-    counted: Option<u64>,
+    /// Stands for it where questions are counted and turns are taken.
+    pub(super) party: Party,
 }
 
 impl Asker {
     /// Whom nobody knows.
     pub(super) fn nobody() -> Self {
-        Self { viewer: Viewer::Sums, session: None, counted: None }
+        Self { viewer: Viewer::Sums, session: None, party: Party::Other(NAMELESS) }
+    }
+
+    /// Numbers whoever asks: a user is one, whichever way the questions come.
+    fn new(peer: &Peer, viewer: Viewer, session: Option<[u8; 32]>) -> Self {
+        let party = match (viewer, peer.uid) {
+            (Viewer::All, _) => Party::Operator,
+            (Viewer::User(uid), _) => Party::Other(OF_USERS | u64::from(uid)),
+            (Viewer::Controller, _) => Party::Other(CONTROLLER),
+            (Viewer::Sums, None) => Party::Other(u64::from(peer.number)),
+            // Whoever a proxy at the unix socket does not name.
+            (Viewer::Sums, Some(_)) => Party::Other(NAMELESS),
+        };
+        Self { viewer, session, party }
+    }
+
+    /// Questions per second that are answered; `None` where they are not counted.
+    pub(super) fn rate(&self) -> Option<f64> {
+        match self.viewer {
+            Viewer::All | Viewer::Controller => None,
+            Viewer::User(_) => Some(RATE_OF_USER),
+            Viewer::Sums => Some(RATE),
+        }
     }
 }
 
@@ -303,25 +335,17 @@ impl Doors {
 
     /// Says who asks.
     pub(super) fn asker(&self, peer: &Peer, headers: &HeaderMap, now: Instant) -> Asker {
-        let of_peer = peer.uid.is_none().then_some(u64::from(peer.number));
         let bearer = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
-        if let Some(viewer) = bearer.and_then(|token| self.of_token(token)) {
-            return Asker { viewer, session: None, counted: None };
-        }
-        if let Some(viewer) = self.of_proxy(peer, headers) {
-            let counted = Some(1 << 32 | u64::from(viewer.only_uid().unwrap_or(0)));
-            return Asker { viewer, session: None, counted };
+        let named = || bearer.and_then(|token| self.of_token(token)).or_else(|| self.of_proxy(peer, headers));
+        if let Some(viewer) = named() {
+            return Asker::new(peer, viewer, None);
         }
         if peer.uid.is_none()
             && let Some((session, viewer)) = self.of_cookie(headers, now)
         {
-            let mut number = [0; 8];
-            number.copy_from_slice(&session[..8]);
-            // Apart from addresses and users of a proxy.
-            let counted = Some(u64::from_le_bytes(number) | 1 << 63);
-            return Asker { viewer, session: Some(session), counted };
+            return Asker::new(peer, viewer, Some(session));
         }
-        Asker { viewer: peer.viewer, session: None, counted: of_peer }
+        Asker::new(peer, peer.viewer, None)
     }
 
     /// Whose token it is, in a time that does not tell how much of it is right.
@@ -374,16 +398,17 @@ impl Doors {
 
     /// Counts a question; says whether it is answered.
     pub(super) fn may_ask(&self, asker: &Asker, now: Instant) -> bool {
-        let Some(number) = asker.counted else { return true };
+        let (Some(rate), Party::Other(number)) = (asker.rate(), asker.party) else { return true };
+        let burst = rate * REST_S;
         let mut held = self.held();
         if held.asked.len() >= MOST_PEERS {
-            held.asked.retain(|_, (_, last)| now.duration_since(*last).as_secs_f64() * RATE < BURST);
+            held.asked.retain(|_, (_, last)| now.duration_since(*last).as_secs_f64() < REST_S);
             if held.asked.len() >= MOST_PEERS {
                 held.asked.clear();
             }
         }
-        let (left, last) = held.asked.entry(number).or_insert((BURST, now));
-        *left = (*left + now.duration_since(*last).as_secs_f64() * RATE).min(BURST);
+        let (left, last) = held.asked.entry(number).or_insert((burst, now));
+        *left = (*left + now.duration_since(*last).as_secs_f64() * rate).min(burst);
         *last = now;
         if *left < 1.0 {
             return false;
@@ -570,14 +595,23 @@ mod tests {
         let asker = doors.asker(&TCP, &headers(&[]), now);
         let other = doors.asker(&Peer { number: 8, ..TCP }, &headers(&[]), now);
         let n = (0..1000).filter(|_| doors.may_ask(&asker, now)).count();
-        assert_eq!(n, BURST as usize);
+        assert_eq!(n, 100);
         assert!(doors.may_ask(&other, now));
         let later = now + Duration::from_secs(2);
         assert_eq!((0..1000).filter(|_| doors.may_ask(&asker, later)).count(), 40);
-        // At the unix socket nobody is counted.
+        // A user who is known asks more often, but not by each way as often: at the unix socket and by a proxy.
         let local =
             Peer { viewer: Viewer::User(1000), uid: Some(1000), address: None, number: 0, is_secure: false };
-        let local = doors.asker(&local, &headers(&[]), now);
-        assert!((0..1000).all(|_| doors.may_ask(&local, now)));
+        let user = doors.asker(&local, &headers(&[]), now);
+        assert_eq!((0..5000).filter(|_| doors.may_ask(&user, now)).count(), 1000);
+        assert!(!doors.may_ask(&Asker::new(&TCP, Viewer::User(1000), Some([7; 32])), now));
+        assert!(
+            doors.may_ask(
+                &doors.asker(&Peer { viewer: Viewer::User(1001), ..local }, &headers(&[]), now),
+                now
+            )
+        );
+        let operator = doors.asker(&Peer { viewer: Viewer::All, uid: Some(0), ..local }, &headers(&[]), now);
+        assert!((0..5000).all(|_| doors.may_ask(&operator, now)));
     }
 }

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use iotide_http::{Limits, Request, Url};
+use iotide_http::{AnswerLimits, Request, Url};
 use iotide_ledger::{Exported, Exposition, Kind};
+use iotide_private::Limits;
 
 use super::address::names;
 use super::answer::{Answer, Viewer};
@@ -30,9 +31,8 @@ const NAP: Duration = Duration::from_millis(200);
 const ACCEPT: &str = "Accept: text/plain;version=0.0.4, application/openmetrics-text;version=1.0.0;q=0.5\r\n";
 /// What was pushed is shown for so long.
 const PUSHED_FOR_NS: u64 = 5 * 60 * 1_000_000_000;
-/// Sources of one user, and of all.
-const MOST_SOURCES_OF_USER: usize = 16;
-const MOST_SOURCES: usize = 256;
+/// Sources that push, of one user and of all.
+const SOURCES: Limits = Limits { places: 256, per_user: 16, reserve: 16 };
 /// Bytes of the name of a source.
 const MOST_NAME: usize = 128;
 
@@ -110,7 +110,7 @@ impl Exporters {
         let key = (uid, source.to_owned());
         if !pushed.contains_key(&key) {
             let of_user = pushed.keys().filter(|(known, _)| *known == uid).count();
-            if of_user >= MOST_SOURCES_OF_USER || pushed.len() >= MOST_SOURCES {
+            if !SOURCES.allows(uid, of_user, pushed.len()) {
                 return Err(Answer::refused(
                     429,
                     "there are too many sources; one is forgotten five minutes after it last pushed",
@@ -222,7 +222,7 @@ impl Exporter {
 
     fn answer(&self, within: Duration) -> io::Result<String> {
         let request = Request { headers: ACCEPT, ..Request::get(self.address.path()) };
-        let answer = iotide_http::ask(&self.address, &request, Limits::within(within, MOST_ANSWER))?;
+        let answer = iotide_http::ask(&self.address, &request, AnswerLimits::within(within, MOST_ANSWER))?;
         if answer.status != 200 {
             return Err(io::Error::other(format!("it answers with status {}", answer.status)));
         }
@@ -324,6 +324,6 @@ mod tests {
         }
         let of_one =
             (0..40).filter(|n| exporters.push(5, String::new(), &n.to_string(), b"a 1").is_ok()).count();
-        assert_eq!(of_one, MOST_SOURCES_OF_USER);
+        assert_eq!(of_one, SOURCES.per_user);
     }
 }

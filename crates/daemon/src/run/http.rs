@@ -1,6 +1,5 @@
-//! HTTP: connections, who is at their other end, and limits. One thread for all.
+//! HTTP: connections, who is at their other end, and limits. One thread speaks with all; answers are worked out on others, in turns.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::pin::{Pin, pin};
@@ -26,14 +25,17 @@ use iotide_private::Shares;
 use iotide_report::web::POLICY;
 use iotide_wire::Fnv1a;
 use tokio::sync::watch::Receiver;
-use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 
 use super::alarm_answers;
 use super::answer::{Answer, Answers, Viewer};
-use super::doors::{Peer, SESSION};
+use super::doors::{Asker, Peer, SESSION};
 use super::exporters::MOST_PUSHED;
-use super::{Shared, decision_answers, routes, web};
+use super::model_answers::{Reply, Step};
+use super::owner::Owners;
+use super::silent::Silent;
+use super::turns::{self, in_turn};
+use super::{Shared, decision_answers, routes, shares_of_connections, web};
 
 /// Connections at once, of all peers; one has a quarter: 256.
 pub(super) const MOST_CONNECTIONS: usize = 1024;
@@ -57,7 +59,8 @@ pub(super) fn run(
     tcp: Option<(TcpListener, Option<TlsAcceptor>)>,
     mut stopped: Receiver<bool>,
 ) {
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let Ok(runtime) = runtime.enable_all().max_blocking_threads(turns::PLACES).build() else { return };
     let answers = Arc::new(Answers::new(Arc::clone(shared)));
     runtime.block_on(async {
         tokio::spawn(accept_unix(socket, Arc::clone(&answers)));
@@ -111,21 +114,17 @@ pub(super) async fn accept_users<F>(
 
 async fn accept_tcp(listener: TcpListener, tls: Option<TlsAcceptor>, answers: Arc<Answers>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-    let account = Shares::among_users(MOST_CONNECTIONS);
-    let mut silent = Silent::default();
+    let account = shares_of_connections(MOST_CONNECTIONS);
+    let (mut silent, owners) = (Silent::default(), Owners::new());
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(BREATHER).await;
             continue;
         };
-        let number = address_number(&peer);
-        let mut place = account.take(number);
-        while place.is_none() && silent.end_oldest() {
-            // It gives its place back when it is next its turn.
-            tokio::task::yield_now().await;
-            place = account.take(number);
-        }
-        let Some(place) = place else { continue };
+        // Users of this machine have one address: each is counted as such.
+        let owner = stream.local_addr().ok().and_then(|here| owners.of(&peer, &here));
+        let number = owner.unwrap_or_else(|| address_number(&peer));
+        let Some(place) = silent.place(&account, number).await else { continue };
         let _ = stream.set_nodelay(true);
         let (answers, tls) = (Arc::clone(&answers), tls.clone());
         let is_secure = tls.is_some();
@@ -143,31 +142,7 @@ async fn accept_tcp(listener: TcpListener, tls: Option<TlsAcceptor>, answers: Ar
             }
             drop(place);
         });
-        silent.add(task.abort_handle(), has_asked);
-    }
-}
-
-/// Connections from which no question has come, the oldest first: where places are short, they go before anyone who asks.
-#[derive(Default)]
-struct Silent(VecDeque<(AbortHandle, Arc<AtomicBool>)>);
-
-impl Silent {
-    fn add(&mut self, task: AbortHandle, has_asked: Arc<AtomicBool>) {
-        if self.0.len() >= 2 * MOST_CONNECTIONS {
-            self.0.retain(|(task, has_asked)| !task.is_finished() && !has_asked.load(Ordering::Relaxed));
-        }
-        self.0.push_back((task, has_asked));
-    }
-
-    /// Ends the oldest of them; says whether there was one.
-    fn end_oldest(&mut self) -> bool {
-        while let Some((task, has_asked)) = self.0.pop_front() {
-            if !task.is_finished() && !has_asked.load(Ordering::Relaxed) {
-                task.abort();
-                return true;
-            }
-        }
-        false
+        silent.add(number, task.abort_handle(), has_asked, MOST_CONNECTIONS);
     }
 }
 
@@ -250,13 +225,50 @@ impl Body for Piecewise {
 }
 
 /// A program says how it is.
-async fn push(answers: &Answers, viewer: Viewer, query: &str, body: Incoming) -> Answer {
+async fn push(answers: &Arc<Answers>, asker: &Asker, query: &str, body: Incoming) -> Answer {
     let body = Limited::new(body, MOST_PUSHED).collect();
     match tokio::time::timeout(HEAD_WITHIN, body).await {
-        Ok(Ok(body)) => answers.push(viewer, query, &body.to_bytes()),
+        Ok(Ok(body)) => {
+            let (viewer, query, text) = (asker.viewer, query.to_owned(), body.to_bytes());
+            worked_out(answers, asker, move |answers| answers.push(viewer, &query, &text)).await
+        }
         Ok(Err(_)) => Answer::refused(413, "at most 256 KiB are taken at once"),
         Err(_) => Answer::refused(408, "what is pushed takes too long to come"),
     }
+}
+
+/// Works out an answer on another thread, when it is the asker's turn.
+async fn worked_out(
+    answers: &Arc<Answers>,
+    asker: &Asker,
+    work: impl FnOnce(&Answers) -> Answer + Send + 'static,
+) -> Answer {
+    replied(answers, asker, move |answers| Reply::Now(work(answers))).await
+}
+
+/// The same of what may have to be waited for in between, and then goes on.
+async fn replied(
+    answers: &Arc<Answers>,
+    asker: &Asker,
+    work: impl FnOnce(&Answers) -> Reply + Send + 'static,
+) -> Answer {
+    let (turns, own) = (&answers.shared.turns, Arc::clone(answers));
+    let mut reply = in_turn(turns, asker.party, move || work(&own)).await;
+    loop {
+        let Some(known) = reply else { return Answer::refused(503, "the daemon ends; ask again later") };
+        match known.next().await {
+            Step::Answer(answer) => return answer,
+            Step::Work(work) => reply = in_turn(turns, asker.party, work).await,
+        }
+    }
+}
+
+/// Answers a Prometheus, in the format that it accepts.
+async fn scrape(answers: &Arc<Answers>, asker: &Asker, query: &str, headers: &HeaderMap) -> Answer {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let format = Format::of_accept(accept.unwrap_or_default());
+    let (viewer, query) = (asker.viewer, query.to_owned());
+    worked_out(answers, asker, move |answers| answers.scrape(viewer, &query, format)).await
 }
 
 /// Whether a person looks: a browser says so.
@@ -269,7 +281,7 @@ fn is_right_link(answers: &Answers, path: &str, query: &str, now: Instant) -> bo
     path == "/login" && web::link_in(query).is_some_and(|once| answers.shared.doors.is_link(&once, now))
 }
 
-async fn respond(answers: &Answers, peer: &Peer, request: Request<Incoming>) -> Response<Piecewise> {
+async fn respond(answers: &Arc<Answers>, peer: &Peer, request: Request<Incoming>) -> Response<Piecewise> {
     let (head, body) = request.into_parts();
     let now = Instant::now();
     let asker = answers.shared.doors.asker(peer, &head.headers, now);
@@ -283,7 +295,8 @@ async fn respond(answers: &Answers, peer: &Peer, request: Request<Incoming>) -> 
     } else if is_right_link(answers, path, query, now) || answers.shared.doors.may_ask(&asker, now) {
         routes::find(asker.viewer, peer.uid.is_some(), head.method.as_str(), path)
     } else {
-        Err(Answer::refused(429, "too many questions: 20 a second are answered"))
+        let rate = asker.rate().unwrap_or_default();
+        Err(Answer::refused(429, format!("too many questions: {rate} a second are answered")))
     };
     let answer = match found {
         Err(refused) if is_person => answers.refused_page(&asker, path, refused),
@@ -300,11 +313,8 @@ async fn respond(answers: &Answers, peer: &Peer, request: Request<Incoming>) -> 
             (Method::POST, path) if path.starts_with(decision_answers::DECISIONS) => {
                 answers.wish(path, query)
             }
-            (Method::POST, PUSH) => push(answers, asker.viewer, query, body).await,
-            (Method::GET, "/metrics") if !is_person => {
-                let accept = head.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-                answers.scrape(asker.viewer, query, Format::of_accept(accept.unwrap_or_default()))
-            }
+            (Method::POST, PUSH) => push(answers, &asker, query, body).await,
+            (Method::GET, "/metrics") if !is_person => scrape(answers, &asker, query, &head.headers).await,
             (Method::POST, "/api/1/login") => answers.link(asker.viewer),
             (Method::POST, "/alarms") => {
                 match alarm_answers::change_by_form(answers, asker.viewer, body).await {
@@ -328,10 +338,14 @@ async fn respond(answers: &Answers, peer: &Peer, request: Request<Incoming>) -> 
                 cookie = secret.map(|secret| set_cookie(answers, peer, &secret, SESSION));
                 answer
             }
-            _ => match answers.page(&asker, path, query, is_person) {
-                Some(page) => page.wait().await,
-                None => answers.reply(asker.viewer, path, query).wait().await,
-            },
+            _ => {
+                let (path, query) = (path.to_owned(), query.to_owned());
+                let reply = move |answers: &Answers| {
+                    let page = answers.page(&asker, &path, &query, is_person);
+                    page.unwrap_or_else(|| answers.reply(asker.viewer, &path, &query))
+                };
+                replied(answers, &asker, reply).await
+            }
         },
     };
     let mut response = headed(answer.status, answer.content_type, Piecewise::Whole(Full::from(answer.body)));

@@ -1,6 +1,6 @@
 //! The edge: threads, sockets, signals.
 //!
-//! One thread reads pages and writes the store, one answers HTTP, the first waits for signals. They share the last [`View`] and nothing else: who
+//! One thread reads pages and writes the store, one speaks HTTP, a few work out answers, the first waits for signals. They share the last [`View`] and nothing else: who
 //! asks never waits for the disk that the other writes to.
 
 use std::io::{self, Read};
@@ -57,15 +57,18 @@ mod http;
 mod metrics;
 mod model_answers;
 mod notify;
+mod owner;
 mod pages;
 mod redis;
 mod remote_write;
 mod routes;
 mod rpc;
 mod series;
+mod silent;
 mod stagers;
 mod tls;
 mod tree;
+mod turns;
 mod web;
 
 /// What a daemon is told.
@@ -235,16 +238,41 @@ pub(crate) struct Shared {
     steering: Steering,
     /// The next minutes, while somebody looks.
     forecasts: Forecasts,
+    /// Turns at working out answers over HTTP.
+    turns: turns::Turns,
     /// Connections to the unix sockets, of HTTP and of controllers.
     connections: Shares,
     rpc_connections: Shares,
+    /// Places of counter pages that are open.
+    descriptors: Shares,
+}
+
+/// Shares out half of all descriptors for counter pages; each takes two. Where one user is served, they are all that one's.
+fn shares_of_pages() -> Shares {
+    let n_places = iotide_gate::raise_open_files() / 4;
+    if rustix::process::geteuid().is_root() {
+        Shares::among_users(n_places)
+    } else {
+        Shares::for_one(n_places)
+    }
+}
+
+/// Shares out connections: no more than a sixteenth of all descriptors is for those of one kind.
+fn shares_of_connections(most: usize) -> Shares {
+    Shares::among_users(most.min(iotide_gate::raise_open_files() / 16))
 }
 
 impl Shared {
     /// What is divided among users, by its name.
     fn shares(&self) -> Vec<(&'static str, &Shares)> {
         let questions = self.tree.iter().map(|tree| ("questions", &tree.askers));
-        [("http", &self.connections), ("rpc", &self.rpc_connections)].into_iter().chain(questions).collect()
+        let own = [
+            ("http", &self.connections),
+            ("rpc", &self.rpc_connections),
+            ("models", &self.models.askers),
+            ("descriptors", &self.descriptors),
+        ];
+        own.into_iter().chain(questions).collect()
     }
 
     fn groups(&self) -> Arc<Vec<GroupJob>> {
@@ -440,7 +468,6 @@ impl Daemon {
         config.check_http()?;
         let tls = config.web.tls.as_ref().map(tls::acceptor).transpose()?;
         let node = Name::new(&config.node).ok_or(ServeError::Node)?;
-        iotide_gate::raise_open_files();
         memory::share_one_heap();
         config.series.check()?;
         let storage = config.storage.as_deref().map(read_storage).transpose()?;
@@ -465,7 +492,8 @@ impl Daemon {
                 Some(Gathering::start(Arc::clone(tree), expectations.clone(), now, &store, &mut leaf)?)
             }
         };
-        let mut collector = Collector::new(pages, Proc("/proc".into()));
+        let descriptors = shares_of_pages();
+        let mut collector = Collector::new(pages, Proc("/proc".into()), descriptors.clone());
         let removed = collector.remove_counted(store.done_pages()?);
         store.forget_pages(&removed)?;
         let (sampling, series) =
@@ -484,8 +512,10 @@ impl Daemon {
             published: redis::Published::default(),
             steering: steering.clone(),
             forecasts: Forecasts::new(storage),
-            connections: Shares::among_users(http::MOST_CONNECTIONS),
-            rpc_connections: Shares::among_users(rpc::MOST_CONNECTIONS),
+            turns: turns::Turns::default(),
+            connections: shares_of_connections(http::MOST_CONNECTIONS),
+            rpc_connections: shares_of_connections(rpc::MOST_CONNECTIONS),
+            descriptors,
             models: Models::start(config.store.clone(), events.clone())?,
             events,
             series,
@@ -572,6 +602,22 @@ impl Daemon {
         }
         self.shared.forecasts.end();
     }
+}
+
+/// Feeds any text to what reads queries, forms, tokens, topologies and answers over HTTP.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(text: &str) {
+    if let Ok(asked) = answer::Asked::parse(text) {
+        let again =
+            answer::Asked::parse(&format!("job={}", crate::client::in_query(asked.get("job").unwrap_or(""))));
+        assert!(again.is_ok_and(|again| again.get("job") == Some(asked.get("job").unwrap_or(""))));
+    }
+    let _ = (doors::tokens_of(text), web::link_in(text));
+    let _ = (text.parse::<Url>(), ProxyFrom::parse(text), TokenRole::parse(text));
+    for viewer in [answer::Viewer::All, answer::Viewer::Sums] {
+        let _ = routes::find(viewer, false, "GET", text);
+    }
+    tree::fuzz(text);
 }
 
 /// Where controllers ask: beside the socket of HTTP.

@@ -32,22 +32,33 @@ pub(super) enum Reply {
     Below(Box<FromBelow>),
 }
 
+/// An answer, or what is to be worked out next for it.
+pub(super) enum Step {
+    Answer(Answer),
+    Work(Box<dyn FnOnce() -> Reply + Send>),
+}
+
 impl Reply {
-    /// The answer, once it is there.
+    /// Waits for what must be waited for; works out nothing itself.
+    pub(super) async fn next(self) -> Step {
+        match self {
+            Self::Now(answer) => Step::Answer(answer),
+            Self::Forecast(awaited) => Step::Answer(awaited.answer().await),
+            Self::Later(models, answer) => match models.await {
+                Ok(Ok(fitted)) => Step::Work(Box::new(move || Self::Now(answer(&fitted)))),
+                Ok(Err(why)) => Step::Answer(Answer::refused(503, why)),
+                Err(_) => Step::Answer(Answer::refused(503, "the models could not be fitted")),
+            },
+            Self::Below(awaited) => Step::Work(awaited.reply().await),
+        }
+    }
+
+    /// The answer, once it is there, for whom nobody waits meanwhile.
     pub(super) async fn wait(mut self) -> Answer {
         loop {
-            self = match self {
-                Self::Now(answer) => return answer,
-                Self::Forecast(awaited) => return awaited.answer().await,
-                Self::Later(models, answer) => {
-                    return match models.await {
-                        Ok(Ok(fitted)) => answer(&fitted),
-                        Ok(Err(why)) => Answer::refused(503, why),
-                        Err(_) => Answer::refused(503, "the models could not be fitted"),
-                    };
-                }
-                // Perhaps something else is asked then.
-                Self::Below(awaited) => awaited.reply().await,
+            self = match self.next().await {
+                Step::Answer(answer) => return answer,
+                Step::Work(work) => work(),
             };
         }
     }

@@ -90,11 +90,12 @@ pub(super) struct FromBelow {
 }
 
 impl FromBelow {
-    pub(super) async fn reply(self) -> Reply {
+    /// Waits for the answer; returns how it is told.
+    pub(super) async fn reply(self) -> Box<dyn FnOnce() -> Reply + Send> {
         let Self { question, place, tell } = self;
         let answered = super::tree::asking::wait(question).await;
         drop(place);
-        tell(answered)
+        Box::new(move || tell(answered))
     }
 }
 

@@ -189,6 +189,15 @@ pub struct About<'a> {
 }
 
 impl<'a> About<'a> {
+    /// Returns the header of a page that is whole at once, as of a process that has used some lanes: for tests and attacks, which write files.
+    pub fn whole_header(&self, n_lanes_used: usize) -> [u8; HEADER_SIZE] {
+        let mut header = [0; HEADER_SIZE];
+        self.encode(&mut header);
+        header[..MAGIC.len()].copy_from_slice(&MAGIC);
+        header[at::LANES_USED..at::LANES_USED + 8].copy_from_slice(&(n_lanes_used as u64).to_le_bytes());
+        header
+    }
+
     /// Writes the header of a page whose process is [`PageState::Running`], but for its magic: that is written when all is in place.
     pub fn encode(&self, out: &mut [u8; HEADER_SIZE]) {
         out.fill(0);

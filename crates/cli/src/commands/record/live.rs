@@ -11,7 +11,7 @@ use anyhow::Context;
 use iotide_report::text;
 use iotide_wire::Op;
 use iotide_wire::page::{
-    Counters, EXTENSION, HEADER_SIZE, LANE_SIZE, Life, PageHeader, PageLayer, PageText, lane_at,
+    Counters, EXTENSION, HEADER_SIZE, LANE_SIZE, LEAST_ROOM, Life, PageHeader, PageLayer, PageText, lane_at,
 };
 
 use crate::ui::{Hint as _, Ui};
@@ -38,8 +38,20 @@ fn usable_directory() -> anyhow::Result<PathBuf> {
         .context("there is no directory for them")
         .hint("`IOTIDE_LIVE=DIR` names one")?;
     let cannot = || format!("they cannot be kept in {}", directory.display());
-    iotide_private::nameless_in(&directory).with_context(cannot)?;
+    has_room(&directory).with_context(cannot)?;
     Ok(directory)
+}
+
+/// Makes sure that there is room for the counters of one process.
+fn has_room(directory: &Path) -> io::Result<()> {
+    let file = iotide_private::nameless_in(directory)?;
+    match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, LEAST_ROOM as u64) {
+        // Not all file systems can say it before.
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+            file.write_all_at(&[0; LEAST_ROOM], 0)
+        }
+        tried => Ok(tried?),
+    }
 }
 
 /// Removes pages of ours that nobody came for. What others do in a directory of all users is their own affair.
@@ -126,6 +138,10 @@ pub(super) fn tell(ui: &mut Ui, directory: &Path, run: &OsStr, elapsed: Duration
             page.header().is_some_and(|header| header.text(PageText::Run) == run.as_encoded_bytes())
         })
         .collect();
+    if pages.is_empty() && has_room(directory).is_err_and(|why| why.kind() == io::ErrorKind::StorageFull) {
+        ui.status(format_args!("iotide: {ran}, no counters: {} is full", directory.display()));
+        return;
+    }
     if pages.is_empty() {
         // A daemon may have taken them already.
         ui.status(format_args!("iotide: {ran}, no counters left in {}", directory.display()));

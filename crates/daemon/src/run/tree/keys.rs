@@ -135,12 +135,8 @@ impl Secret {
                 // Munge refuses what is expired, was used before or is not its own.
                 let said = output_of(command, proof.to_vec()).await?;
                 let said = String::from_utf8_lossy(&said);
-                let (head, payload) = said.split_once("\n\n").unwrap_or((&said, ""));
-                // As in `UID: ada (1000)`.
-                let number = |line: &str| line.rsplit_once('(')?.1.strip_suffix(')')?.parse::<u32>().ok();
-                let uid = head.lines().find(|line| line.starts_with("UID:")).and_then(number);
-                let is_trusted = iotide_private::is_our_user(uid);
-                Ok(is_trusted && payload.trim() == hex(&sha256(&statement)))
+                let (uid, payload) = unmunged(&said);
+                Ok(iotide_private::is_our_user(uid) && payload == hex(&sha256(&statement)))
             }
             Self::Certificates { .. } => Ok(session.names(place.node.as_str())),
         }
@@ -162,6 +158,14 @@ const ABOVE_OTHERS: &str = "above.iotide";
 
 /// A credential of munge holds for so long, in seconds: as long as a greeting may take, and for clocks that differ.
 const MUNGE_TTL_S: &str = "60";
+
+/// Reads who made a credential, and what is in it, as `unmunge` prints that.
+pub(super) fn unmunged(said: &str) -> (Option<u32>, &str) {
+    let (head, payload) = said.split_once("\n\n").unwrap_or((said, ""));
+    // As in `UID: ada (1000)`.
+    let number = |line: &str| line.rsplit_once('(')?.1.strip_suffix(')')?.parse::<u32>().ok();
+    (head.lines().find(|line| line.starts_with("UID:")).and_then(number), payload.trim())
+}
 
 fn munge(program: &str, socket: Option<&Path>) -> Command {
     let mut command = Command::new(program);

@@ -5,8 +5,9 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, ready};
 use std::time::Duration;
@@ -16,14 +17,15 @@ use iotide_ledger::tree::{Downlink, Frame, Hello, Inbox, LinkError, Uplink, Welc
 use iotide_private::Shares;
 use iotide_wire::Fnv1a;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::answer::{Answers, Viewer};
 use super::http::address_number;
-use super::{now_ns, rpc};
+use super::silent::Silent;
+use super::{now_ns, random, rpc};
 use crate::below::Below;
 use crate::gather::{Tree, lock};
 use asking::Samples;
@@ -37,6 +39,15 @@ mod controllers;
 mod keys;
 mod load;
 mod topology;
+
+/// Feeds any text to what reads Slurm's topology and answers of munge.
+#[cfg(fuzzing)]
+pub(super) fn fuzz(text: &str) {
+    if let Ok(gatherers) = topology::gatherers(text, "n1") {
+        assert!(gatherers.len() <= 2);
+    }
+    let _ = (topology::slurm_port(text), TreeConfig::is_parent(text), keys::unmunged(text));
+}
 
 /// Where a daemon stands in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,8 +103,12 @@ const PIECE: usize = 48 << 10;
 const PIECE_IN: usize = 4 << 10;
 /// When there are no descriptors left, others have this long to close some.
 const BREATHER: Duration = Duration::from_millis(50);
-/// Peers that have not said yet who they are.
+/// Peers that have not said yet who they are. As many again have places of their own: those at a port that only root of their machine can use.
 const MOST_STRANGERS: usize = 256;
+/// Ports that only root can use begin below this one.
+const PRIVILEGED: u16 = 1024;
+/// Such ports that are tried before any other is used.
+const MOST_TRIED: u16 = 8;
 
 /// Serves until it is told to stop.
 pub(super) fn run(
@@ -139,19 +154,24 @@ async fn accept(
     controllers: Controllers,
 ) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-    let strangers = Shares::among_users(MOST_STRANGERS);
+    let mut strangers = [false, true].map(|_| (Shares::among_users(MOST_STRANGERS), Silent::default()));
     let children = Arc::new(tokio::sync::Semaphore::new(most));
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(BREATHER).await;
             continue;
         };
-        let Some(place) = strangers.take(address_number(&peer)) else { continue };
+        let number = address_number(&peer);
+        let (shares, silent) = &mut strangers[usize::from(peer.port() < PRIVILEGED)];
+        let Some(place) = silent.place(shares, number).await else { continue };
+        let was_greeted = Arc::new(AtomicBool::new(false));
+        let greeting = Arc::clone(&was_greeted);
         let (tree, key, tls) = (Arc::clone(&tree), Arc::clone(&key), Arc::clone(&tls));
         let (children, controllers) = (Arc::clone(&children), controllers.clone());
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             // In a place of its own, which is given back: thousands are here for long after they were greeted.
             let greeted = Box::pin(timeout(GREET_WITHIN, greet_child(stream, &tree, &key, &tls))).await;
+            greeting.store(true, Ordering::Relaxed);
             drop(place);
             match greeted {
                 Ok(Ok(Greeted::Controller(stream))) => {
@@ -173,6 +193,7 @@ async fn accept(
                 Err(_) => tree.note(format!("a peer at {} is refused: it says nothing", peer.ip())),
             }
         });
+        silent.add(number, task.abort_handle(), was_greeted, MOST_STRANGERS);
     }
 }
 
@@ -185,8 +206,8 @@ enum PeerError {
     Link(#[from] LinkError),
     #[error("it does not prove that it belongs here")]
     Key,
-    #[error("another daemon of the name {0} is here")]
-    Taken(String),
+    #[error("another daemon named {0} is connected here: set another --node for one of them")]
+    Taken(Name),
     #[error("it says nothing")]
     Silent,
     #[error("the connection ended")]
@@ -287,7 +308,12 @@ async fn greet_child(stream: TcpStream, tree: &Tree, key: &Secret, tls: &Tls) ->
     let proof = key.prove(Side::Parent, &session, &own).await?;
     let (begun, answer) = {
         let hub = tree.hub();
-        match Downlink::begin(&hub, &hello) {
+        match Downlink::begin(&hub, &hello).map_err(PeerError::from) {
+            Ok(_) if tree.is_taken(&hello.place) => {
+                let why = PeerError::Taken(hello.place.node.clone());
+                let text = Name::cut(why.to_string().as_bytes());
+                (Err(why), Frame::Bye(text))
+            }
             Ok((down, version)) => {
                 (Ok(down), Frame::Welcome(Welcome { version, path: Downlink::path(&hub), proof }))
             }
@@ -312,7 +338,7 @@ async fn attend_child(
 ) {
     let node = &below.child().node;
     if let Err(why) = tree.joined(below) {
-        return tree.note(format!("{node} is refused: {}", PeerError::Taken(why)));
+        return tree.note(format!("a peer is refused: {}", PeerError::Taken(why)));
     }
     let (mut reading, mut writing) = tokio::io::split(stream);
     let mut inbox = Inbox::default();
@@ -457,7 +483,7 @@ async fn greet_parent(
     key: &Secret,
     tls: &Tls,
 ) -> Result<(Encrypted, Uplink), PeerError> {
-    let stream = TcpStream::connect(address).await?;
+    let stream = connect(address).await?;
     stream.set_nodelay(true)?;
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host.trim_matches(['[', ']']));
     let stream = tls.connect(stream, host).await?;
@@ -479,6 +505,37 @@ async fn greet_parent(
     }
     let up = Uplink::begin(&mut tree.hub(), &welcome)?;
     Ok((stream, up))
+}
+
+/// Connects from a port that only root can use, where that can be: at the other end, such ports have places that no user can take.
+async fn connect(address: &str) -> io::Result<TcpStream> {
+    if rustix::process::geteuid().is_root() {
+        let [first] = random::<1>()?;
+        for target in tokio::net::lookup_host(address).await? {
+            for n in 0..MOST_TRIED {
+                let socket = if target.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+                let any: IpAddr = if target.is_ipv4() {
+                    Ipv4Addr::UNSPECIFIED.into()
+                } else {
+                    Ipv6Addr::UNSPECIFIED.into()
+                };
+                let port = PRIVILEGED - 1 - (u16::from(first) + 31 * n) % 256;
+                if socket.bind((any, port).into()).is_err() {
+                    continue;
+                }
+                match socket.connect(target).await {
+                    Err(why) if is_port_in_use(&why) => {}
+                    Err(_) => break,
+                    connected => return connected,
+                }
+            }
+        }
+    }
+    TcpStream::connect(address).await
+}
+
+fn is_port_in_use(why: &io::Error) -> bool {
+    matches!(why.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable)
 }
 
 /// Sends rows to a parent and answers what it asks, until it is lost, or until it is time to go home.

@@ -54,7 +54,7 @@ pub(super) async fn ask(node: &str, port: u16) -> Result<Vec<String>, TopologyEr
 }
 
 /// The nodes that gather for a node's leaf switch or block and are before it, as `scontrol show topology` tells.
-fn gatherers(topology: &str, node: &str) -> Result<Vec<String>, TopologyError> {
+pub(super) fn gatherers(topology: &str, node: &str) -> Result<Vec<String>, TopologyError> {
     let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
     let mut has_any = false;
     for line in topology.lines() {
