@@ -161,15 +161,7 @@ impl Leaf {
         let mut job = Running::new(about, now_ns);
         job.is_stored = true;
         job._place = self.job_places.take(key.uid);
-        job.done_moved = earlier.done.io().moved();
-        job.programs = Programs::restored(
-            job.about.clone(),
-            earlier.n_processes,
-            job.done_moved.bytes
-                + earlier.pages.iter().map(|(_, counters)| counters.io().moved().bytes).sum::<u64>(),
-        );
-        job.is_here = earlier.n_processes > 0 || !earlier.done.is_empty();
-        (job.done, job.n_seen) = (earlier.done, earlier.n_processes);
+        job.go_on(earlier.done, earlier.n_processes, &earlier.pages);
         self.jobs.insert(key.clone(), job);
         for (page, counters) in earlier.pages {
             let place = self.page_places.take(key.uid);
@@ -437,13 +429,11 @@ impl Leaf {
         })?;
         let mut job = Running::new(about, now_ns);
         job._place = Some(place);
-        (job.before, job.done_moved) = (done.clone(), done.io().moved());
+        job.before = done.clone();
         if goes_on {
             job.before_elsewhere = earlier.elsewhere;
         }
-        job.is_here = n_seen > 0 || !done.is_empty();
-        (job.done, job.n_seen, job.n_ranks) = (done, n_seen, process.n_ranks);
-        job.programs = Programs::restored(job.about.clone(), n_seen, job.done_moved.bytes);
+        job.go_on(done, n_seen, &[]);
         self.jobs.insert(key.clone(), job);
         Ok(key)
     }
@@ -702,6 +692,19 @@ fn id_of(process: &Process) -> JobId {
 }
 
 impl Running {
+    /// Takes over what was counted of it before: by processes that are gone, and by those whose pages are not finished.
+    fn go_on(&mut self, done: Counters, n_seen: u32, pages: &[(PageId, Counters)]) {
+        self.is_here = n_seen > 0 || !done.is_empty();
+        self.done_moved = done.io().moved();
+        let all = || pages.iter().map(|(_, counters)| counters).chain([&done]);
+        // A helper that is met when the ranks have ended is not another one.
+        let had_ranks = all().any(Counters::has_ranks);
+        self.n_ranks = had_ranks.then_some(self.about.size);
+        let bytes = all().map(|counters| counters.io().moved().bytes).fold(0, u64::saturating_add);
+        self.programs = Programs::restored(self.about.clone(), n_seen, bytes, had_ranks);
+        (self.done, self.n_seen) = (done, n_seen);
+    }
+
     /// Says of the job what its programs tell now.
     fn speak(&mut self) {
         let Some(speaker) = self.programs.speaker() else { return };

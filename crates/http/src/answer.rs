@@ -101,7 +101,7 @@ impl Body {
         if reader.take(length).read_to_end(&mut self.bytes)? as u64 == length {
             Ok(())
         } else {
-            Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the answer is cut"))
+            Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the answer ends early"))
         }
     }
 

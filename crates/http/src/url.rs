@@ -42,7 +42,9 @@ impl FromStr for Url {
         }
         // The colons of an address of version 6 stand in brackets.
         let (host, port) = match authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) {
-            Some((host, port)) => (host, port.parse().map_err(|_| UrlError(format!("{port:?} is no port")))?),
+            Some((host, port)) => {
+                (host, port.parse().map_err(|_| UrlError(format!("{port:?} is not a port number")))?)
+            }
             None => (authority, if is_tls { 443 } else { 80 }),
         };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -120,7 +122,7 @@ mod tests {
     fn what_is_no_address_is_refused_with_a_reason() {
         for (text, why) in [
             ("ftp://x/", "ftp is not supported"),
-            ("http://x:y/", "\"y\" is no port"),
+            ("http://x:y/", "\"y\" is not a port number"),
             ("http:///write", "no host"),
             ("http://", "no host"),
             ("http://?x", "no host"),

@@ -228,10 +228,14 @@ impl Counters {
         sums
     }
 
+    /// Returns whether ranks of a parallel program are among the processes.
+    pub fn has_ranks(&self) -> bool {
+        !self.get(&Metric::Threads).is_zero()
+    }
+
     /// How many processes of the program were killed or aborted: of its ranks, if it has any, and of all else, if it has none.
     pub fn n_killed(&self) -> u64 {
-        let has_ranks = !self.get(&Metric::Threads).is_zero();
-        self.get(&Metric::Killed { is_rank: has_ranks }).calls
+        self.get(&Metric::Killed { is_rank: self.has_ranks() }).calls
     }
 
     /// The time of the program's threads: those of its ranks, if it has any.

@@ -41,11 +41,15 @@ struct Program {
 
 impl Programs {
     /// The program of a job that ran before: so many processes, which have read and written so much.
-    pub(super) fn restored(about: About, n_processes: u32, bytes: u64) -> Self {
+    pub(super) fn restored(about: About, n_processes: u32, bytes: u64, had_ranks: bool) -> Self {
         if n_processes == 0 && bytes == 0 {
             return Self::default();
         }
-        let kind = if about.starts_others() { Kind::Starter } else { Kind::Program };
+        let kind = match about.starts_others() {
+            _ if had_ranks => Kind::Rank,
+            true => Kind::Starter,
+            false => Kind::Program,
+        };
         let n_moved = if bytes > 0 { about.size } else { 0 };
         let n_seen = n_processes.max(n_moved);
         Self(vec![Program { kind, about, standing: (0, 0), bytes, n_seen, n_moved }])
@@ -165,6 +169,31 @@ mod tests {
             }
         }
         assert_eq!(programs.n_working(), Some(2));
+    }
+
+    #[test]
+    fn a_helper_that_is_met_when_the_ranks_are_gone_is_none_of_them() {
+        use crate::leaf::{Earlier, Leaf, PageId};
+        use iotide_ledger::{Cell, Counters, JobKey, Limits, Metric};
+
+        let key = JobKey { cluster: Name::default(), uid: 1, id: JobId::new("7").unwrap(), start_ns: 5 };
+        let lived = (Metric::Threads, Cell { ns: 9, ..Cell::default() });
+        let written = Metric::Io { op: Name::cut(b"write"), layer: Name::cut(b"posix"), fs: Name::default() };
+        let done: Counters = [lived, (written, Cell { calls: 6, bytes: 6, ns: 6 })].into_iter().collect();
+        let about = About { size: 6, ..process("sim", Some(0), 5).about };
+        let earlier = || Earlier {
+            job: Some((key.clone(), about.clone())),
+            done: done.clone(),
+            end_ns: Some(90),
+            n_processes: 6,
+            ..Earlier::default()
+        };
+        let mut leaf = Leaf::new(Name::default(), Limits::default());
+        let page = PageId::new("7.page:1");
+        leaf.adopt(100, page.clone(), process("collect-output", None, 4), |_, _, _| earlier()).unwrap();
+        leaf.count(&page, &done);
+        leaf.gone(110, &page, None);
+        assert_eq!(leaf.view(120).jobs[0].about.size, 6);
     }
 
     #[test]

@@ -287,7 +287,7 @@ mod tests {
                 (Some(2), String::new()),
                 fault("it answers with status 503"),
                 (Some(1), String::new()),
-                fault("the answer is cut"),
+                fault("the answer ends early"),
                 fault("the head of the answer does not end"),
                 fault("its answer is no text"),
                 fault("the answer is longer than 8 MiB"),
