@@ -12,6 +12,8 @@ use crate::ui::{ReaderGone, Ui};
 
 mod commands;
 mod handlers;
+#[cfg(test)]
+mod reference;
 mod terminal;
 mod ui;
 
@@ -45,10 +47,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Tells the rhythm of an HPC job's I/O
+/// Finds the rhythm of an HPC job's I/O, and schedules by it
 ///
-/// Reads traces of what a program read and wrote, and reports whether its I/O comes in phases, how far apart they are, and
-/// with which confidence.
+/// Records or reads traces of a program's I/O and reports whether it is periodic, what the period is, and how certain that is.
 #[derive(clap::Parser, Debug)]
 #[command(version, propagate_version = true, max_term_width = 100, after_help = EXAMPLES, disable_help_subcommand = true)]
 struct Cli {

@@ -36,7 +36,7 @@ pub(crate) struct ArbiterArgs {
     /// Let SIZE a second through at most, as a storage of that speed would: to try a policy out
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     bandwidth: Option<u64>,
-    /// Key of the site, by which programs at a tcp: address prove whose they are
+    /// Key of the site, with which programs at a tcp: address prove who they are
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     #[command(flatten)]

@@ -8,9 +8,9 @@ use super::jobs::{ask, deliver, send, unreadable};
 use crate::ExitStatus;
 use crate::ui::Ui;
 
-/// Show what the daemon decided by itself, and what came of it
+/// Show the daemon's own decisions and their measured effect
 ///
-/// A daemon with `[act]` in its settings acts within the rules there. Each decision is shown with what it rests on, what the simulator expected of it, and
+/// A daemon with `[act]` in its settings acts within the rules there. Each decision is shown with its evidence, the effect that the simulator expected, and
 /// what was measured. What does harm is taken back by itself, and a rule whose decisions do not pay is used no more. For root and the user of the daemon.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]

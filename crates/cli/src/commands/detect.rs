@@ -15,7 +15,7 @@ use crate::ui::Ui;
 
 /// Find the period of a job's I/O phases
 ///
-/// Says whether the I/O of each run repeats evenly, how far its phases are apart, with which confidence, and when the next
+/// Reports whether the I/O of each run is periodic, its period with a confidence, and when the next
 /// one is due. Exits with 0 if a period was found, 1 if there is none, 2 if a trace could not be analysed.
 ///
 /// With --follow or --listen it does so while the job runs, and predicts the next phase again and again until the job is over or

@@ -27,7 +27,7 @@ pub(crate) struct ReadingArgs {
     /// The traces are parts of one run: one file per rank, or the Darshan logs of one job
     #[arg(long, help_heading = "Input")]
     one_run: bool,
-    /// Read the traces as this format, whatever they look like
+    /// Read the traces as this format instead of detecting it
     #[arg(long, help_heading = "Input", value_name = "FORMAT", value_parser = format_of_name)]
     input_format: Option<Format>,
     /// Read the traces as free text; FILE says where the numbers are

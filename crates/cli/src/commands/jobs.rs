@@ -101,7 +101,7 @@ Examples:
 #[derive(clap::Args, Debug)]
 #[command(after_help = TOP_EXAMPLES)]
 pub(crate) struct TopArgs {
-    /// Show it anew after this time; once by default where the output is no terminal
+    /// Refresh interval [default: once if stdout is not a terminal]
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     every: Option<f64>,
     /// Show it N times
@@ -117,7 +117,7 @@ Examples:
   iotide top --every 10s
   iotide top --count 1 --format json";
 
-/// Show the machines that the daemon hears of, as a tree
+/// Show the machines that report to the daemon, as a tree
 ///
 /// Each with its version, what runs on it, how far its clock is ahead of its parent's, when it was last heard of and what it had to refuse.
 #[derive(clap::Args, Debug)]

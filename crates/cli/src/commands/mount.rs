@@ -14,7 +14,7 @@ use super::scheduling::SchedulingArgs;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
-/// Show a directory so that jobs do not get in each other's way
+/// Mount a directory and schedule the jobs' I/O
 ///
 /// Shows BACKING at MOUNTPOINT and passes everything on, but serves the reads and writes of each job in the order that a
 /// policy says. Jobs are identified by job_<id> in the cgroup of the calling process, else by IOSETS_JOB_ID or SLURM_JOB_ID in its

@@ -32,7 +32,7 @@ pub(super) struct SchedulingArgs {
     /// A job without a known period has its turn for at most this long while others of its set wait; with one, for half of it
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = parse_seconds)]
     turn: f64,
-    /// Judge periods as if they were so many times as long, in an experiment whose times were divided by that
+    /// Multiply periods by FACTOR (for time-compressed experiments)
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = parse_factor)]
     time_scale: f64,
     /// Take periods from a table rather than from what jobs do (lines job,seconds or {"job": seconds}; read again on change), or from

@@ -29,8 +29,8 @@ mod web;
 /// Run by root, it serves the machine: everyone sees their own jobs, root sees all. Run by anyone else, it serves that user. A job's counts
 /// survive the end of the program and of the daemon, by `kill -9` too.
 ///
-/// Daemons of many machines form a tree: each sends what it counts to one of its --parent, and whoever has --children receives it; both for one in
-/// between. The root shows the jobs of all. Connections are encrypted, and all daemons of a tree have the same --key. Settings are read from /etc/iotide/serve.toml (when run by root) or from
+/// Daemons of many machines form a tree: each daemon reports to a --parent; daemons with --children accept reports; intermediate ones do both.
+/// The root shows the jobs of all. Connections are encrypted, and all daemons of a tree have the same --key. Settings are read from /etc/iotide/serve.toml (when run by root) or from
 /// the file of --config; options override them. SIGTERM ends it within 5 s, SIGHUP makes it read its settings again.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
@@ -59,7 +59,7 @@ enum ServeCommand {
         #[arg(value_name = "FILE", default_value = KEY_FILE)]
         file: PathBuf,
     },
-    /// Make a token, by which programs are known over HTTP
+    /// Create an access token for HTTP clients
     ///
     /// It is printed once; the store keeps its hash. A daemon that runs knows it after SIGHUP. To take a token back, remove its line from the file 'tokens'
     /// of the store.
@@ -106,7 +106,7 @@ struct Options {
     /// Socket of munged, if it is not the usual one
     #[arg(long, value_name = "PATH")]
     munge_socket: Option<PathBuf>,
-    /// Certificate of who signs those of the tree (--auth certificates; --key is then this daemon's private key)
+    /// CA certificate of the tree (--auth certificates; --key is then this daemon's private key)
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Certificate of this daemon, with its --node among the names

@@ -24,7 +24,7 @@ pub(crate) struct TemplatesArgs {
     /// What the storage can do, as `iotide ladder` measures it
     #[arg(long, value_name = "LADDER")]
     storage: Option<PathBuf>,
-    /// Compare runs at so many processes [default: as the runs say, or the middle one]
+    /// Compare runs at N processes [default: as in the runs, or the middle one]
     #[arg(long, value_name = "N")]
     processes: Option<u64>,
 

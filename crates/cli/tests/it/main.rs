@@ -3,14 +3,6 @@
 /// A directory, traces to put there, and the program run in it with a clean environment.
 mod util;
 
-/// `--help`, word by word.
-mod help;
-mod help_jobs;
-mod help_serve;
-mod help_stage;
-mod help_system;
-mod help_turns;
-
 /// `--version`, and what is said of a command line that makes no sense.
 mod usage;
 

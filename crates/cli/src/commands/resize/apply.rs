@@ -30,7 +30,7 @@ pub(crate) struct ApplyArgs {
     /// Time from one look at the queue to the next
     #[arg(long, value_name = "TIME", default_value = "10", value_parser = parse_seconds)]
     interval: f64,
-    /// Stop after so many looks
+    /// Stop after N rounds
     #[arg(long, value_name = "N")]
     rounds: Option<u64>,
     /// Signal that a job gets before it is shrunk; `none` for no signal

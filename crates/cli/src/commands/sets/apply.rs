@@ -41,7 +41,7 @@ pub(crate) struct ApplyArgs {
     /// Time from one look at the jobs to the next
     #[arg(long, value_name = "TIME", default_value = "2", value_parser = parse_seconds)]
     interval: f64,
-    /// Stop after so many looks
+    /// Stop after N rounds
     #[arg(long, value_name = "N")]
     rounds: Option<u64>,
     /// Print what would be done, and do nothing
@@ -52,7 +52,7 @@ pub(crate) struct ApplyArgs {
     /// `lustre-tbf` with a control socket: how large the requests of a client are
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = parse_size)]
     rpc_size: u64,
-    /// A program that takes longer than this is ended, and what it was to do is tried anew the next time
+    /// Kill a command after TIME and retry it in the next round
     #[arg(long, value_name = "TIME", default_value = "10", value_parser = parse_seconds)]
     timeout: f64,
 }

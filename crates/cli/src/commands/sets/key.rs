@@ -11,7 +11,7 @@ use crate::ui::{Hint, Ui};
 /// Make the key by which a user's programs ask arbiters on other machines
 ///
 /// The key is made from that of the site, which arbiters have (`iotide serve key`). It proves that a program is that user's, and
-/// nothing of other users. Programs find it by IOTIDE_GATE_KEY. As root the file belongs to the user, otherwise to whoever makes it;
+/// nothing of other users. Programs find it by IOTIDE_GATE_KEY. As root the file belongs to the user, otherwise to the caller;
 /// nobody else can read it.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]

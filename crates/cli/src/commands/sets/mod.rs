@@ -26,8 +26,8 @@ pub(crate) struct SetsArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  iotide sets plan jobs.csv --apply lustre-tbf --dry-run    what a file system would be told
-  iotide sets apply jobs.csv --controller lustre-tbf        keep telling it, until Ctrl-C
+  iotide sets plan jobs.csv --apply lustre-tbf --dry-run    print the commands without running them
+  iotide sets apply jobs.csv --controller lustre-tbf        keep it up to date until Ctrl-C
   iotide sets show /run/iotide.sock                         the jobs of a mount or an arbiter, live";
 
 #[derive(clap::Subcommand, Debug)]

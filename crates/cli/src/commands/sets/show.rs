@@ -18,7 +18,7 @@ use crate::ui::{Hint, Ui};
 /// Show jobs, their periods, sets, shares and bandwidth
 ///
 /// Asks a mount or an arbiter through its control socket (`--control PATH` when it was started). Of a daemon (`daemon`, `daemon:PATH`), the jobs are shown that
-/// it knows, with period, confidence and set, and then all mounts and arbiters that its rules act on (`[act]`). On a terminal the table is shown anew every second until Ctrl-C; otherwise once.
+/// it knows, with period, confidence and set, and then all mounts and arbiters that its rules act on (`[act]`). On a terminal the table is refreshed every second until Ctrl-C; otherwise once.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ShowArgs {

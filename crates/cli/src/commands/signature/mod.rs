@@ -40,7 +40,7 @@ pub(crate) struct SignatureArgs {
     /// Tables `time,bandwidth`, or traces: one per run, or with `--jobs` the files of one throughput log
     #[arg(value_name = "SAMPLE|LOG")]
     inputs: Vec<PathBuf>,
-    /// Read the inputs as this format, whatever they look like
+    /// Read the inputs as this format instead of detecting it
     #[arg(long, help_heading = "Input", value_name = "FORMAT", value_parser = format_of_name)]
     input_format: Option<Format>,
     /// Which way the bytes that count went
@@ -75,14 +75,14 @@ pub(crate) struct SignatureArgs {
     /// Ask until this time [default: when the last job ended]
     #[arg(long, help_heading = "Throughput log and jobs", value_name = "TIME", value_parser = time, requires = "prometheus")]
     until: Option<f64>,
-    /// Ask for a value every so many seconds
+    /// Interval between samples, in seconds
     #[arg(long, help_heading = "Throughput log and jobs", value_name = "SECONDS", value_parser = positive, default_value_t = 15.0, requires = "prometheus")]
     step: f64,
 
     /// An application that ran less often gets no signature
     #[arg(long, help_heading = "Applications", value_name = "N", default_value_t = GroupConfig::default().min_runs)]
     min_runs: usize,
-    /// Use at most so many runs of an application, spread evenly over time
+    /// Use at most N runs of an application, spread evenly over time
     #[arg(long, help_heading = "Applications", value_name = "N", default_value_t = CutConfig::default().max_samples)]
     max_samples: usize,
     /// Take runs on different numbers of nodes for one application, normalised to the fewest
@@ -121,13 +121,13 @@ pub(crate) struct SignatureArgs {
         conflicts_with = "inputs"
     )]
     signature: Option<PathBuf>,
-    /// Try a start every so many seconds
+    /// Interval between candidate starts, in seconds
     #[arg(long, help_heading = "Where to run", value_name = "SECONDS", value_parser = positive, default_value_t = 60.0, requires = "fit")]
     fit_step: f64,
     /// What a partition can carry, in bytes per second [default: the most it was seen to carry]
     #[arg(long, help_heading = "Where to run", value_name = "BPS", value_parser = positive, requires = "fit")]
     capacity: Option<f64>,
-    /// List so many starts
+    /// Number of starts to list
     #[arg(long, help_heading = "Where to run", value_name = "N", default_value_t = 10)]
     top: usize,
 

@@ -32,7 +32,7 @@ pub(crate) struct IoArgs {
     /// Make one job of each trace that has a period
     #[arg(long, value_name = "TRACE", num_args = 1.., help_heading = "Workload")]
     from_traces: Vec<PathBuf>,
-    /// With --from-traces: run each job so many times at once
+    /// With --from-traces: number of copies of each job that run at once
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Workload")]
     copies: usize,
     /// What one job alone gets from the storage, in bytes per second [default: as the workload says; of traces, the
@@ -65,10 +65,10 @@ pub(crate) struct IoArgs {
     /// Whose rules the server's queue follows: iotide's, the report's, or both [default: both for `report`, else iotide]
     #[arg(long, value_enum, help_heading = "What to run")]
     rules: Option<RulesArg>,
-    /// How often to repeat, with other chances
+    /// Number of repetitions, each with another random seed
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "What to run")]
     repetitions: usize,
-    /// Where chances begin
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "What to run")]
     seed: u64,
 
@@ -78,7 +78,7 @@ pub(crate) struct IoArgs {
     /// What becomes of jobs without a prediction: one set, or one each [default: together; `apart` by the report's rules]
     #[arg(long, value_enum, help_heading = "Settings")]
     unknown: Option<UnknownArg>,
-    /// Unequal shares where nobody sees to it: deviation of their logarithm [default: 0 ideally, 0.25 at a server]
+    /// Spread of shares without scheduling (log-normal sigma) [default: 0 ideally, 0.25 at a server]
     #[arg(long, value_name = "SIGMA", help_heading = "Settings")]
     sigma: Option<f64>,
     /// Ideal storage: what share of a set's bandwidth leaks to jobs whose turn it is not
@@ -115,7 +115,7 @@ pub(crate) struct IoArgs {
     /// Relative deviation of computing times [default: as the workload says; 0.005 for `report`]
     #[arg(long, value_name = "SHARE", help_heading = "Settings")]
     jitter: Option<f64>,
-    /// Predictions are believed after so many phases
+    /// Phases before predictions are used
     #[arg(long, value_name = "N", default_value_t = IoSettings::ideal().warm_up_phases, help_heading = "Settings")]
     warm_up: u64,
     /// `set10-error`: how much too high or too low each prediction is

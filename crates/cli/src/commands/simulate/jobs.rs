@@ -67,20 +67,20 @@ pub(crate) struct JobsArgs {
     /// common-pool, tide]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "What to run")]
     policies: Vec<String>,
-    /// How often to repeat, with other chances: which jobs are malleable, which part of the log, which errors
+    /// Number of repetitions; each draws anew which jobs are malleable, which part of the log is used, and the errors
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What to run")]
     seeds: usize,
-    /// Where chances begin
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "What to run")]
     seed: u64,
     /// Each seed runs N consecutive jobs of the log, from a random one on [default: all of them]
     #[arg(long, value_name = "N", help_heading = "What to run")]
     window: Option<usize>,
-    /// Run so many simulations in parallel; 0 is one for each core. The answer does not depend on it
+    /// Number of simulations in parallel; 0 is one per core. The results do not depend on it
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "What to run")]
     threads: usize,
 
-    /// `mebf-*`: shrink a job if the rest of it takes at most so many times as long
+    /// `mebf-*`: shrink a job only if its remaining time grows at most by this factor
     #[arg(long, value_name = "RATIO", default_value_t = PolicyKnobs::default().gamma, help_heading = "Settings")]
     gamma: f64,
     /// `mebf-hand-off`: share of its nodes that a job hands off

@@ -54,10 +54,10 @@ pub(crate) struct StagingArgs {
         help_heading = "What to run"
     )]
     policies: Vec<String>,
-    /// How often to repeat, with other chances
+    /// Number of repetitions, each with another random seed
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What to run")]
     seeds: usize,
-    /// Where chances begin
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "What to run")]
     seed: u64,
 
@@ -67,10 +67,10 @@ pub(crate) struct StagingArgs {
     /// Relative deviation of computing times [default: as the workload says, else 0]
     #[arg(long, value_name = "SHARE", help_heading = "Settings")]
     jitter: Option<f64>,
-    /// Predictions begin after so many phases
+    /// Phases before predictions begin
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Settings")]
     warm_up: u64,
-    /// Predictions stop after so many phases
+    /// Phases after which predictions stop
     #[arg(long, value_name = "N", help_heading = "Settings")]
     lost_after: Option<u64>,
     /// Without predictions: seconds of silence before data is moved

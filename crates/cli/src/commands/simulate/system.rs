@@ -19,11 +19,11 @@ use crate::commands::jobs::ask_at;
 use crate::commands::source::parse_source;
 use crate::ui::{Hint, Ui};
 
-/// See which state shared storage will be in
+/// Predict the state of shared storage
 ///
-/// Runs jobs whose requests queue at storage targets: operations that servers take one after the other, then bytes that streams share. Says how many requests
-/// wait, what bandwidth each kind of application gets, how long bursts take beside how long they would take alone, where the storage clogs and how many jobs it
-/// bears, each with a band over the repetitions; and what a change does: jobs that come, a target that is lost.
+/// Simulates jobs whose requests queue at storage targets: operations that servers take one after the other, then bytes that streams share. Reports the requests
+/// that wait, the bandwidth of each kind of application, how much longer bursts take than alone, the bottleneck, and how many jobs saturate it, each with a band
+/// over the repetitions; also the effect of a change: more jobs, a lost target.
 ///
 /// WORKLOAD is a JSON file (`-` is stdin): a system as `iotide templates` writes it, or a workload of `iotide simulate io`. `live` is the jobs that a daemon
 /// (`iotide serve`) sees now, with the phases it expects of them; `daemon:SOCKET` those of another daemon.
@@ -49,16 +49,16 @@ pub(crate) struct SystemArgs {
     #[arg(long, value_name = "TARGET:NAME=VALUE@S", value_parser = figure_at, help_heading = "What if")]
     set_target: Vec<FigureAt>,
 
-    /// Look so many seconds ahead [default: as the workload says, or 600]
+    /// Seconds to look ahead [default: as in the workload, or 600]
     #[arg(long, value_name = "SECONDS", help_heading = "What to run")]
     horizon: Option<f64>,
-    /// Tell the state every so many seconds [default: a hundredth of the time]
+    /// Interval of the reported states, in seconds [default: a hundredth of the time]
     #[arg(long, value_name = "SECONDS", help_heading = "What to run")]
     interval: Option<f64>,
-    /// How often to repeat, with other chances
+    /// Number of repetitions, each with another random seed
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "What to run")]
     repetitions: usize,
-    /// Where chances begin
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "What to run")]
     seed: u64,
     /// What share of the repetitions bands hold
@@ -67,8 +67,8 @@ pub(crate) struct SystemArgs {
     /// Event by event with chance, mean counts without, or the long run in closed form
     #[arg(long, value_enum, default_value_t = MethodArg::Ssa, help_heading = "What to run")]
     method: MethodArg,
-    /// How many requests go together as one, or `auto`: as many as leave bursts their length
-    #[arg(long, value_name = "N", default_value = "auto", value_parser = grain, help_heading = "What to run")]
+    /// Number of requests simulated as one, or `auto`: as many as keep the length of bursts
+    #[arg(long = "granularity", alias = "grain", value_name = "N", default_value = "auto", value_parser = grain, help_heading = "What to run")]
     grain: Grain,
 
     #[command(flatten)]
