@@ -3,9 +3,10 @@
 //! Parses the command line, runs one command, and maps what came of it to an exit status: 0 done or found, 1 nothing
 //! found, 2 failed. A reader that went away (`iotide … | head`) is not a failure.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::commands::{Command, expand_name};
 use crate::ui::{ReaderGone, Ui};
@@ -29,7 +30,9 @@ fn main() -> ExitCode {
             return ExitStatus::Failed.into();
         }
     };
-    let status = match Cli::try_parse_from(args) {
+    let parsed =
+        command_line().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
+    let status = match parsed {
         Ok(cli) => cli.command.run(&mut ui),
         Err(usage) if usage.use_stderr() => {
             ui.usage_error(&usage);
@@ -51,7 +54,7 @@ fn main() -> ExitCode {
 ///
 /// Records or reads traces of a program's I/O and reports whether it is periodic, what the period is, and how certain that is.
 #[derive(clap::Parser, Debug)]
-#[command(version, propagate_version = true, max_term_width = 100, after_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(version, propagate_version = true, max_term_width = 100, after_help = EXAMPLES, help_template = TEMPLATE)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -59,7 +62,8 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  iotide record -- ./simulation            run a program and trace its I/O
+  iotide run -- ./simulation               record a program, the answer, and a page
+  iotide record -- ./simulation            only trace its I/O
   iotide detect run.csv                    what is the period of this run's I/O?
   iotide detect --follow iotide-trace      the same while it runs, and when the next phase begins
   iotide report run.csv -o run.html        everything about it as a page with pictures
@@ -72,6 +76,36 @@ Examples:
   iotide serve                             watch every job of this machine, live
   iotide demo                              see it all at work on this machine
   iotide COMMAND --help                    more on a command";
+
+/// The commands stand in groups, which [`command_line`] puts before the options.
+const TEMPLATE: &str =
+    "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}";
+
+/// Groups of commands, by what one wants.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("See what a program does", &["run", "record", "report", "info", "convert", "demo"]),
+    ("Understand", &["detect", "categorize", "compare", "model", "signature", "templates"]),
+    ("Try out", &["simulate", "ladder", "ioskel"]),
+    ("Act", &["sets", "mount", "arbiter", "resize", "stage"]),
+    ("Watch a machine", &["serve", "jobs", "job", "top", "nodes", "alarms", "decisions", "web"]),
+    ("Set up", &["library", "completions", "man", "help"]),
+];
+
+/// The command line as a definition, from which it is read, explained and completed.
+pub(crate) fn command_line() -> clap::Command {
+    let mut command = Cli::command();
+    command.build();
+    let mut groups = String::new();
+    for (title, names) in GROUPS {
+        let _ = writeln!(groups, "{title}:");
+        for name in *names {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            let _ = writeln!(groups, "  {name:12} {}", about.cloned().unwrap_or_default());
+        }
+        groups.push('\n');
+    }
+    Cli::command().before_help(groups.trim_end().to_owned())
+}
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,6 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use clap::CommandFactory as _;
-
 /// Asks the test to write the page rather than to compare it.
 const WRITE: &str = "IOTIDE_WRITE_DOCS";
 
@@ -20,17 +18,17 @@ fn section(out: &mut String, command: &mut clap::Command) {
     let help: Vec<String> =
         command.render_long_help().to_string().lines().map(|line| line.trim_end().to_owned()).collect();
     let _ = write!(out, "\n## {name}\n\n```text\n{}\n```\n", help.join("\n").trim_end());
-    for below in command.get_subcommands_mut().filter(|below| !below.is_hide_set()) {
+    for below in command.get_subcommands_mut().filter(|below| below.get_name() != "help") {
         section(out, below);
     }
 }
 
 #[test]
 fn the_reference_of_commands_is_what_they_print() {
-    let mut cli = crate::Cli::command().term_width(100);
+    let mut cli = crate::command_line().term_width(100);
     cli.build();
     let mut page = format!("{HEAD}\n");
-    for command in cli.get_subcommands() {
+    for command in cli.get_subcommands().filter(|command| command.get_name() != "help") {
         let (name, about) = (command.get_name(), command.get_about().cloned().unwrap_or_default());
         let _ = writeln!(page, "* [{name}](#iotide-{name}): {about}");
     }
@@ -42,4 +40,15 @@ fn the_reference_of_commands_is_what_they_print() {
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     let differing = kept.lines().zip(page.lines()).find(|(kept, said)| kept != said);
     assert!(kept == page, "docs/commands.md differs, first in {differing:?}: {WRITE}=1 writes it");
+}
+
+#[test]
+fn every_command_stands_in_one_group() {
+    let mut cli = crate::command_line();
+    cli.build();
+    let mut all: Vec<&str> = cli.get_subcommands().map(clap::Command::get_name).collect();
+    let mut grouped: Vec<&str> = crate::GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+    all.sort_unstable();
+    grouped.sort_unstable();
+    assert_eq!(all, grouped);
 }

@@ -16,6 +16,7 @@ use iotide_report::{Report, Run, RunPage, pictures, text};
 use self::live::{Daemon, Seen};
 use super::advice::advised;
 use super::ioskel::{Performed, Skeleton, parse_seconds, perform, write_events};
+use super::library::{self, LibraryPlace};
 use super::{heed_signals, record};
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
@@ -166,7 +167,7 @@ struct Tracing {
 impl Tracing {
     /// Finds the tracer and makes room for its trace.
     fn prepare(folder: &Path) -> anyhow::Result<Self> {
-        let library = record::library()?;
+        let library = library::find(&LibraryPlace::default())?;
         let directory = folder.join("trace");
         fs::create_dir(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
         Ok(Self { library, directory })

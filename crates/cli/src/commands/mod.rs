@@ -18,6 +18,7 @@ mod analysis;
 mod arbiter;
 mod categorize;
 mod compare;
+mod completions;
 mod convert;
 mod decisions;
 mod demo;
@@ -29,11 +30,13 @@ mod input;
 mod ioskel;
 mod jobs;
 mod ladder;
+mod library;
 mod model;
 mod mount;
 mod record;
 mod report;
 mod resize;
+mod run;
 mod scheduling;
 mod serve;
 mod sets;
@@ -49,6 +52,8 @@ mod web;
 pub(crate) enum Command {
     Detect(detect::DetectArgs),
     Categorize(categorize::CategorizeArgs),
+    #[command(after_help = run::EXAMPLES)]
+    Run(run::RunArgs),
     Record(record::RecordArgs),
     Report(report::ReportArgs),
     Compare(compare::CompareArgs),
@@ -74,6 +79,9 @@ pub(crate) enum Command {
     Web(web::WebArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
+    Library(library::LibraryArgs),
+    Completions(completions::CompletionsArgs),
+    Man(completions::ManArgs),
 }
 
 impl Command {
@@ -81,6 +89,7 @@ impl Command {
         match self {
             Command::Detect(args) => detect::run(ui, args),
             Command::Categorize(args) => categorize::run(ui, args),
+            Command::Run(args) => run::run(ui, args),
             Command::Record(args) => record::run(ui, args),
             Command::Report(args) => report::run(ui, args),
             Command::Compare(args) => compare::run(ui, args),
@@ -106,6 +115,9 @@ impl Command {
             Command::Web(args) => web::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),
+            Command::Library(args) => library::run(ui, args),
+            Command::Completions(args) => completions::run(ui, args),
+            Command::Man(args) => completions::run_man(ui, args),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::process::{Command, ExitStatus as ProgramStatus};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use iotide_analysis::{IssueConfig, RunConfig, StatedRun, analyse_run, demand, issues};
 use iotide_api::Address;
 use iotide_formats::{GateTotals, TmioWriter, TracerTotals};
@@ -19,6 +19,7 @@ use iotide_private::OpenDir;
 use iotide_report::{Run, RunIssues, Source, text};
 use iotide_trace::{Activity, Event, EventSink, Layer, Loss, Op, ReadWrite, Timestamp};
 
+use super::library::{self, LibraryPlace};
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
@@ -58,6 +59,8 @@ pub(crate) struct RecordArgs {
     /// Take a process's rank from variable NAME, and the number of ranks from SIZE; otherwise from those of MPI launchers, Slurm and torchrun
     #[arg(long, value_name = "NAME[:SIZE]")]
     rank_from: Option<String>,
+    #[command(flatten)]
+    library: LibraryPlace,
     /// Say nothing at the end
     #[arg(short, long)]
     quiet: bool,
@@ -79,21 +82,48 @@ Examples:
   iotide record -- ./simulation input.txt
   iotide record -o run7 -- mpirun -n 4 ./simulation     the launcher and all ranks
   mpirun -n 4 iotide record -o run7 -- ./simulation     each rank by itself; also with srun, and on several nodes
-  iotide record --live -- ./simulation                  counters only, for whoever watches this machine
+  iotide record --live -- ./simulation                  counters only, for the daemon of this machine
   iotide detect run7                                    what is its rhythm?";
 
 /// What programs include that talk to the tracer.
 const HEADER: &str = include_str!("../../../preload/include/iotide.h");
 
-pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> {
-    if let Some(directory) = &args.header {
-        return write_header(ui, directory);
+/// How a program ended, and where its trace is, if there is one to be read here.
+pub(super) struct Recorded {
+    pub(super) status: ExitStatus,
+    pub(super) trace: Option<PathBuf>,
+}
+
+impl From<ExitStatus> for Recorded {
+    fn from(status: ExitStatus) -> Self {
+        Self { status, trace: None }
     }
-    let library = library()?;
+}
+
+pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> {
+    let Recorded { status, trace } = record(ui, args)?;
+    if let Some(trace) = trace.filter(|_| !args.quiet) {
+        ui.status(format_args!("  next: iotide report {}", as_typed_here(&trace).display()));
+    }
+    Ok(status)
+}
+
+/// Returns a path as one would type it in the working directory.
+pub(super) fn as_typed_here(path: &Path) -> PathBuf {
+    let here = env::current_dir().and_then(|here| here.canonicalize()).unwrap_or_default();
+    path.strip_prefix(here).unwrap_or(path).to_owned()
+}
+
+/// Runs a program under the tracer.
+pub(super) fn record(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<Recorded> {
+    if let Some(directory) = &args.header {
+        return write_header(ui, directory).map(Recorded::from);
+    }
+    let library = library::find(&args.library)?;
     let rank = Rank::of_this_process(args.rank_from.as_deref());
     let pages = if args.live { live::directory(ui) } else { None };
     if args.live && !args.wants_trace() {
-        return run_counted(ui, args, &library, pages.as_deref(), rank.as_ref());
+        return run_counted(ui, args, &library, pages.as_deref(), rank.as_ref()).map(Recorded::from);
     }
     let directory = match &args.output {
         Some(directory) => directory.clone(),
@@ -127,12 +157,13 @@ pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> 
     if let Err(error) = make_durable(&directory) {
         ui.status(format_args!("iotide: the trace may not survive a power failure: {error}"));
     }
+    let status = ExitStatus::Program(code);
     match summed_up {
-        Ok(()) => Ok(ExitStatus::Program(code)),
+        Ok(has_io) => Ok(Recorded { status, trace: has_io.then_some(directory) }),
         // How the program ended matters more than what became of its trace.
         Err(error) if code != 0 => {
             ui.error(&error);
-            Ok(ExitStatus::Program(code))
+            Ok(status.into())
         }
         Err(error) => Err(error),
     }
@@ -191,16 +222,16 @@ fn write_header(ui: &mut Ui, directory: &Path) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// Says what was recorded, and writes it as TMIO would have.
+/// Reports what was recorded, and writes it as TMIO would have. Returns whether there was any I/O, if that was looked at.
 fn sum_up(
     ui: &mut Ui,
     args: &RecordArgs,
     directory: &Path,
     rank: Option<&Rank>,
     elapsed: Duration,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     if args.quiet && args.tmio.is_none() {
-        return Ok(());
+        return Ok(holds_streams(directory));
     }
     let summary = Summary::wait_for(directory, rank)?;
     if !args.quiet {
@@ -210,7 +241,7 @@ fn sum_up(
         write_tmio(file, directory, summary.n_ranks())
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
-    Ok(())
+    Ok(summary.moved.tally.n_events > 0)
 }
 
 /// Writes a trace as TMIO would have.
@@ -305,46 +336,6 @@ pub(super) fn environment(library: &Path, directory: &Path) -> [(&'static str, O
         preload.push(others);
     }
     [("LD_PRELOAD", preload), ("IOTIDE_DIR", directory.as_os_str().to_owned())]
-}
-
-/// Finds `libiotide.so`: where `IOTIDE_LIBRARY` says, beside this program, in the `lib` beside its directory, or where cargo puts it.
-///
-/// The loader of programs splits `LD_PRELOAD` at blanks and colons, and replaces what follows a dollar: it would look for what
-/// comes behind them elsewhere, in the working directory among others, where anybody may have put something.
-pub(super) fn library() -> anyhow::Result<PathBuf> {
-    let library = find_library()?;
-    if library.as_os_str().as_encoded_bytes().iter().any(|byte| b" \t\n:;$".contains(byte)) {
-        return Err(anyhow::anyhow!("the loader would take {} for several libraries", library.display()))
-            .hint("install iotide in a path without blanks, colons and dollars, or name a copy of libiotide.so with IOTIDE_LIBRARY");
-    }
-    Ok(library)
-}
-
-fn find_library() -> anyhow::Result<PathBuf> {
-    if let Some(stated) = env::var_os("IOTIDE_LIBRARY") {
-        let stated = PathBuf::from(stated);
-        if !stated.is_file() {
-            bail!("IOTIDE_LIBRARY names {}, which is no file", stated.display());
-        }
-        return stated.canonicalize().context("cannot find the tracer's library");
-    }
-    let program =
-        env::current_exe().and_then(|program| program.canonicalize()).context("where is this program?")?;
-    let here = program.parent().unwrap_or(Path::new("."));
-    let places = [
-        "libiotide.so",
-        "deps/libiotide.so",
-        "../lib/libiotide.so",
-        "../lib/iotide/libiotide.so",
-        "../lib64/libiotide.so",
-    ];
-    places
-        .iter()
-        .map(|place| here.join(place))
-        .find(|place| place.is_file())
-        .and_then(|place| place.canonicalize().ok())
-        .context("cannot find libiotide.so, the tracer's library")
-        .hint(format!("it belongs beside {}; `IOTIDE_LIBRARY` names it elsewhere", program.display()))
 }
 
 /// This process's place among the ranks, if a launcher has started it.
@@ -550,22 +541,23 @@ impl Summary {
             let percent = (100.0 * seen_bytes / kernel_bytes).floor();
             let kernel = text::bytes(kernel_bytes);
             ui.status(format_args!(
-                "  the tracer saw {percent} % of the {kernel} that the kernel moved for calls"
+                "  coverage: {percent} % of the {kernel} moved by these processes was traced"
             ));
         }
         if excluded_calls > 0 {
             ui.status(format_args!(
-                "  left out: {}, {} on paths of the system and excluded ones (see --include)",
+                "  ignored: {} ({}) on system or excluded paths (see --include)",
                 text::counted(excluded_calls, "call"),
                 text::bytes(excluded_bytes),
             ));
         }
         if self.tracer.overhead_s > 0.0 {
-            let share = 100.0 * self.tracer.worst_overhead_s / elapsed.as_secs_f64().max(1e-9);
+            let share = self.tracer.worst_overhead_s / elapsed.as_secs_f64().max(1e-9);
             ui.status(format_args!(
-                "  tracing took {}, {} ({share:.1} % of the run) in the process where it took most",
+                "  overhead: {} in total, at most {} ({} of the run) in one process",
                 text::seconds(self.tracer.overhead_s),
                 text::seconds(self.tracer.worst_overhead_s),
+                text::percent(share),
             ));
         }
     }

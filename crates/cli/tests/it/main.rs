@@ -6,6 +6,9 @@ mod util;
 /// `--version`, and what is said of a command line that makes no sense.
 mod usage;
 
+/// `iotide run`: a program recorded and reported in one command.
+mod run;
+
 /// `iotide detect`: answers, settings, and everything that can be wrong with a trace.
 mod detect;
 

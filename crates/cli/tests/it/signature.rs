@@ -471,7 +471,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         complaint(&["--jobs", "jobs.txt"]),
         complaint(&["--signature", "no.json", "--fit", "one.csv"]),
         complaint(&["one.csv", "--jobs", "jobs.txt", "-o", "a.svg"]),
-        complaint(&["--jobs", "jobs.txt", "--prometheus", "https://localhost", "--query", "x"]),
+        complaint(&["--jobs", "jobs.txt", "--prometheus", "ftp://localhost", "--query", "x"]),
     ]
     .join("\n");
     insta::assert_snapshot!(all, @r#"
@@ -494,7 +494,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
 
     iotide: a.svg would hold one picture, and a log has many signatures; .html has them on a page
 
-    iotide: invalid value 'https://localhost' for '--prometheus <URL>': HTTPS is not supported; use a tunnel or a local proxy, or save the answer with curl and give the file
+    iotide: invalid value 'ftp://localhost' for '--prometheus <URL>': ftp is not supported, only http and https
 
     For more information, try '--help'.
     "#);

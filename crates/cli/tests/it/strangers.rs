@@ -217,8 +217,42 @@ fn a_blank_or_colon_in_the_path_of_the_library_preloads_nothing_from_the_working
         let err = String::from_utf8_lossy(&output.stderr);
         assert!(!dir.join("owned").exists(), "{err}");
         assert_eq!(output.status.code(), Some(2), "{err}");
-        assert!(err.contains("several libraries") && err.contains("hint: install iotide"), "{err}");
+        assert!(err.contains("several libraries") && err.contains("hint: `--library-dir DIR`"), "{err}");
     }
+}
+
+#[test]
+fn the_program_alone_is_enough_for_another_user_and_a_planted_library_is_not_used() {
+    let Some(setpriv) = program("setpriv") else { return };
+    if !is_root() {
+        return;
+    }
+    let dir = FreshDir::new("strangers-one-file");
+    for open in [dir.path(), &dir.join("home"), &dir.join("planted/iotide")] {
+        fs::create_dir_all(open).unwrap();
+        fs::set_permissions(open, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    std::os::unix::fs::chown(dir.join("home"), Some(65534), Some(65534)).unwrap();
+    fs::copy(IOTIDE, dir.join("iotide")).unwrap();
+    let record = |cache: Option<PathBuf>| {
+        let mut command = Command::new(&setpriv);
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(dir.join("iotide"));
+        command.args(["record", "--", "sh", "-c", "echo hello > out"]).current_dir(dir.join("home"));
+        command.env("HOME", dir.join("home")).env_remove("XDG_CACHE_HOME").env_remove("LD_PRELOAD");
+        command.envs(cache.map(|cache| ("XDG_CACHE_HOME", cache)));
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for _ in 0..2 {
+        let (status, said) = record(None);
+        assert!(status == Some(0) && said.contains("6 B"), "{said}");
+    }
+    let kept = fs::read_dir(dir.join("home/.cache/iotide")).unwrap().count();
+    assert_eq!(kept, 1, "it is written once");
+    // A cache that others can write to is not used.
+    fs::set_permissions(dir.join("planted/iotide"), fs::Permissions::from_mode(0o777)).unwrap();
+    let (status, said) = record(Some(dir.join("planted")));
+    assert!(status == Some(2) && said.contains("other users may replace files in it"), "{said}");
 }
 
 #[test]

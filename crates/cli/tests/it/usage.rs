@@ -4,11 +4,13 @@ use crate::util::{Dir, Outcome};
 fn every_command_has_an_example() {
     let dir = Dir::new();
     let help = dir.iotide(["--help"]).exits_with(0).stdout;
-    let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
-    let names: Vec<&str> = (commands.lines().filter(|line| !line.starts_with("   ")))
-        .map(|line| line.split_whitespace().next().unwrap())
-        .collect();
-    assert!(names.len() >= 2, "{names:?}");
+    let commands = help.split("Options:\n").next().unwrap();
+    let names: Vec<&str> =
+        (commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   ")))
+            .filter_map(|line| line.split_whitespace().next())
+            .filter(|name| *name != "help")
+            .collect();
+    assert!(names.len() >= 27, "{names:?}");
     for name in names {
         let help = dir.iotide([name, "--help"]).exits_with(0).stdout;
         assert!(help.contains("Example") && help.contains(&format!("\n  iotide {name}")), "{name}: {help}");
@@ -91,4 +93,32 @@ fn an_error_says_its_cause_once() {
         let complaint = outcome.exits_with(2).complaint();
         assert_eq!(complaint.matches("No such file").count(), 1, "{complaint}");
     }
+}
+
+#[test]
+fn help_on_a_command_is_that_of_the_command() {
+    let dir = Dir::new();
+    assert_eq!(
+        dir.iotide(["help", "sets", "plan"]).exits_with(0).stdout,
+        dir.iotide(["sets", "plan", "--help"]).exits_with(0).stdout
+    );
+    assert_eq!(dir.iotide(["help"]).exits_with(0).stdout, dir.iotide(["--help"]).exits_with(0).stdout);
+}
+
+#[test]
+fn shells_complete_commands_and_man_has_a_page_for_each() {
+    let dir = Dir::new();
+    dir.write("complete", dir.iotide(["completions", "bash"]).exits_with(0).stdout);
+    let script = "source ./complete; COMP_WORDS=(iotide det); COMP_CWORD=1; _iotide iotide det iotide; echo ${COMPREPLY[@]}";
+    if let Some(bash) = iotide_testkit::program("bash") {
+        let output = std::process::Command::new(bash).args(["-c", script]).current_dir(dir.path()).output();
+        assert_eq!(String::from_utf8(output.unwrap().stdout).unwrap(), "detect\n");
+    }
+    for shell in ["zsh", "fish"] {
+        assert!(dir.iotide(["completions", shell]).exits_with(0).stdout.contains("categorize"));
+    }
+    dir.iotide(["man", "pages"]).exits_with(0);
+    let page = std::fs::read_to_string(dir.path().join("pages/iotide-detect.1")).unwrap();
+    assert!(page.contains(".TH iotide-detect 1") && page.contains("Find the period"), "{page}");
+    assert!(dir.path().join("pages/iotide-sets-plan.1").exists());
 }

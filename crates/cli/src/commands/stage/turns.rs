@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::commands::{record, sets};
+use crate::commands::library::{self, LibraryPlace};
+use crate::commands::sets;
 
 /// Whose turn it is at the destination.
 #[derive(clap::Args, Debug)]
@@ -76,7 +77,7 @@ impl TurnArgs {
         if let Some(gate) = &self.gate {
             let dst = std::fs::canonicalize(dst).unwrap_or_else(|_| dst.to_owned());
             let map = if gate.contains('=') { gate.clone() } else { format!("{}={gate}", dst.display()) };
-            preload.insert(0, record::library()?.into_os_string());
+            preload.insert(0, library::find(&LibraryPlace::default())?.into_os_string());
             let pages =
                 iotide_private::pages_directory().context("cannot make a directory for counter pages")?;
             command.env("IOTIDE_GATE", map).env("IOTIDE_LIVE", pages);
