@@ -1,6 +1,6 @@
 //! Who did what, to which file, in calls of which size: as it is told.
 
-use iotide_page::Untrusted;
+use iotide_look::Untrusted;
 use iotide_trace::{AccessSizes, ActivitySums, FileSums, Layer, LayerTimes, Op, OpActivity, Rank, SizeBin};
 use serde::Serialize;
 

@@ -5,10 +5,10 @@
 
 use std::fmt::Write;
 
-use iotide_page::chart::{Axis, LEFT, RIGHT, TOP, Tick, WIDTH, draw_x_ticks};
-use iotide_page::html::escape;
-use iotide_page::palette::{LEVELS, style_element};
-use iotide_page::text;
+use iotide_look::chart::{Axis, LEFT, RIGHT, TOP, Tick, WIDTH, draw_x_ticks};
+use iotide_look::html::escape;
+use iotide_look::palette::{LEVELS, style_element};
+use iotide_look::text;
 use serde::Serialize;
 
 use crate::activity::{Activity, HeatMap, HeatRow, SizeRow};
@@ -321,7 +321,7 @@ impl<'a> Field<'a> {
             ranks,
             rows: &rows,
         };
-        iotide_page::text::json(&cells)
+        iotide_look::text::json(&cells)
     }
 }
 

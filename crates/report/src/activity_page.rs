@@ -4,8 +4,8 @@
 
 use std::fmt::Write;
 
-use iotide_page::html::{Section, capitalised, escape};
-use iotide_page::text;
+use iotide_look::html::{Section, capitalised, escape};
+use iotide_look::text;
 
 use crate::activity::{Activity, File, LayerTime, Operation};
 use crate::activity_chart::{Field, Way};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use iotide_ledger::Name;
 use iotide_ledger::alarm::{On, Rule, RuleError, Scope};
-use iotide_page::{Untrusted, text};
+use iotide_look::{Untrusted, text};
 use serde::{Deserialize, Serialize};
 
 use crate::jobs::table;

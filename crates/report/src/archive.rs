@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::archive_load::{ApplicationLoad, Coverage, TimeBucket, UserCount};
 use crate::document::Document;
 use crate::{Failure, Ink, SCHEMA};
-use iotide_page::Untrusted;
-use iotide_page::text::{self, Rows};
+use iotide_look::Untrusted;
+use iotide_look::text::{self, Rows};
 
 /// What an archive holds.
 ///
@@ -363,7 +363,7 @@ impl ArchiveStatistics {
 impl Document for ArchiveStatistics {
     fn to_json(&self) -> String {
         let document = json!({"schema": SCHEMA, "command": "categorize", "statistics": self.to_value()});
-        iotide_page::text::json_document(&document)
+        iotide_look::text::json_document(&document)
     }
 
     fn to_text(&self, width: usize, ink: Ink) -> String {
@@ -490,11 +490,11 @@ impl CategorizeDocument {
     pub fn end(self, statistics: Option<&ArchiveStatistics>, failures: &[Failure]) -> String {
         let mut tail = "\n]".to_owned();
         if let Some(statistics) = statistics {
-            let json = iotide_page::text::json(statistics);
+            let json = iotide_look::text::json(statistics);
             tail.push_str(&format!(",\n\"statistics\":{json}"));
         }
         if !failures.is_empty() {
-            let json = iotide_page::text::json(failures);
+            let json = iotide_look::text::json(failures);
             tail.push_str(&format!(",\n\"failures\":{json}"));
         }
         tail.push_str("}\n");

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use iotide_page::html::{escape, sorted_cell};
-use iotide_page::{Untrusted, text};
+use iotide_look::html::{escape, sorted_cell};
+use iotide_look::{Untrusted, text};
 use serde::Serialize;
 
 use crate::archive::{ArchiveStatistics, population_in_words};

@@ -4,8 +4,8 @@
 
 use std::fmt::Write;
 
-use iotide_page::html::{escape, head, own_style};
-use iotide_page::{Untrusted, text};
+use iotide_look::html::{escape, head, own_style};
+use iotide_look::{Untrusted, text};
 use serde::Serialize;
 
 use crate::archive::{ArchiveStatistics, IssueCount, ShareCell, ShareTable, Which, population_in_words};
@@ -346,7 +346,7 @@ fn data(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> String {
     });
     let data = Data { labels: &statistics.labels, runs: rows.collect() };
     // `<` is the one character that could end the script element from within a string.
-    iotide_page::text::json(&data).replace('<', "\\u003c")
+    iotide_look::text::json(&data).replace('<', "\\u003c")
 }
 
 #[cfg(test)]
@@ -388,7 +388,7 @@ mod tests {
         let html = page_of(&["</script><script>alert(1)</script>"]);
         assert!(!html.contains("<script>alert"));
         assert_eq!(html.matches("</script>").count(), 2);
-        iotide_page::policy::assert_keeps_its_policy(&html);
+        iotide_look::policy::assert_keeps_its_policy(&html);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use iotide_page::html::{self, capitalised, escape};
-use iotide_page::{Untrusted, text};
+use iotide_look::html::{self, capitalised, escape};
+use iotide_look::{Untrusted, text};
 use iotide_trace::{ActivitySums, Layer, LayerSpeed, Rank};
 use serde::Serialize;
 

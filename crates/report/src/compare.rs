@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use iotide_look::Untrusted;
 use iotide_num::{median, rank_sum_p};
-use iotide_page::Untrusted;
 use serde::Serialize;
 
 use crate::issue::Issue;

@@ -1,6 +1,6 @@
 //! Decisions of a controller, as they are told: what was decided, why, what was expected of it, and what came of it.
 
-use iotide_page::{Untrusted, text};
+use iotide_look::{Untrusted, text};
 use iotide_sched::act::{
     Change, Controller, Decision, Effect, JobLoss, Quantity, Rule, RuleState, Verdict, id_of,
 };

@@ -1,6 +1,6 @@
 //! An answer in all its forms.
 
-use iotide_page::Ink;
+use iotide_look::Ink;
 
 /// An answer in all its forms: for people, for scripts, and where it has them as a page and as pictures.
 pub trait Document {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use iotide_page::text;
+use iotide_look::text;
 
 /// A multiple of a candidate's frequency whose power stands out.
 #[derive(Clone, Copy, Debug, Serialize)]

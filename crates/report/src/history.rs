@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use iotide_page::{Untrusted, text};
+use iotide_look::{Untrusted, text};
 
 /// How a run compares with earlier ones of the same application.
 #[derive(Clone, Debug, Serialize)]

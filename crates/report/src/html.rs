@@ -5,8 +5,8 @@
 
 use std::fmt::Write;
 
-use iotide_page::html::{SCRIPT, Section, capitalised, escape, facts, head, own_style, table};
-use iotide_page::{Plot, text};
+use iotide_look::html::{SCRIPT, Section, capitalised, escape, facts, head, own_style, table};
+use iotide_look::{Plot, text};
 
 use crate::activity_chart::Picture;
 use crate::card::JobCard;
@@ -389,7 +389,7 @@ mod tests {
         );
         assert!(html.contains("&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;&lt;img"));
         assert_eq!(html.matches("</script>").count(), 5 + 1, "each script ends once");
-        iotide_page::policy::assert_keeps_its_policy(&html);
+        iotide_look::policy::assert_keeps_its_policy(&html);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use iotide_analysis::IssuesVerdict;
-use iotide_page::Untrusted;
-use iotide_page::text::{self, Rows};
+use iotide_look::Untrusted;
+use iotide_look::text::{self, Rows};
 
 mod words;
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use iotide_page::html::{Section, capitalised, escape};
-use iotide_page::text;
+use iotide_look::html::{Section, capitalised, escape};
+use iotide_look::text;
 
 use crate::Run;
 use crate::issue::{Issue, RunIssues, not_judged_in_words};

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use iotide_look::Untrusted;
 use iotide_num::{mean, mean_half_width};
-use iotide_page::Untrusted;
 use iotide_sim::jobs::{JobLabel, JobState, JobsMetrics, JobsWorkload, Resized, Schedule};
 use serde::{Serialize, Serializer};
 
@@ -368,7 +368,7 @@ impl Document for JobsReport {
     }
 
     fn to_json(&self) -> String {
-        iotide_page::text::json_document(self)
+        iotide_look::text::json_document(self)
     }
 
     fn to_page(&self) -> Option<String> {

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use iotide_ledger::{Cell, Counters, Metric};
 use serde::{Deserialize, Serialize};
 
-use iotide_page::Untrusted;
-use iotide_page::text::{self, Rows};
+use iotide_look::Untrusted;
+use iotide_look::text::{self, Rows};
 
 use crate::series::JobRates;
 

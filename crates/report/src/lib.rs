@@ -13,7 +13,7 @@
 
 use serde::Serialize;
 
-pub use iotide_page::{Ink, Plot, Untrusted, text};
+pub use iotide_look::{Ink, Plot, Untrusted, text};
 
 pub use crate::{
     activity::Activity,

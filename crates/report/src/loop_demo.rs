@@ -1,8 +1,8 @@
 //! Jobs on one storage without and with a controller: what `iotide demo --loop` shows.
 
-use iotide_page::chart::{Axis, Look, Mark, Series, Xs};
-use iotide_page::html::{FOOT, SCRIPT, Section, escape, head, own_style, table};
-use iotide_page::{Plot, text};
+use iotide_look::chart::{Axis, Look, Mark, Series, Xs};
+use iotide_look::html::{FOOT, SCRIPT, Section, escape, head, own_style, table};
+use iotide_look::{Plot, text};
 
 use crate::decisions::{DecisionList, share};
 
@@ -151,7 +151,7 @@ impl LoopDemo {
             "<main>\n<header><p class=\"path\">iotide demo --loop</p><h1>{}</h1>\n<p>{} jobs share a storage that lets {} through. First it serves requests as they come; \
              then a daemon watches the same jobs, finds the periods of their I/O, tries out in the simulator what taking turns by sets would bring, \
              tells the storage, and measures what came of it.</p></header>\n",
-            escape(&iotide_page::html::capitalised(&text::whole_numbers(&self.verdict()))),
+            escape(&iotide_look::html::capitalised(&text::whole_numbers(&self.verdict()))),
             self.jobs.len(),
             text::bandwidth(self.bandwidth_bps),
         );
@@ -293,7 +293,7 @@ mod tests {
         );
         assert!(demo.verdict().contains("changed by −50 %"), "{}", demo.verdict());
         let html = demo.html();
-        iotide_page::policy::assert_keeps_its_policy(&html);
+        iotide_look::policy::assert_keeps_its_policy(&html);
         assert!(html.contains("&lt;a&gt;") && !html.contains("<a>"));
         demo.decided_s = Some(9.0);
         assert!(demo.verdict().ends_with("too late to tell what came of it"), "{}", demo.verdict());

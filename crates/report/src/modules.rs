@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use iotide_page::html::{Section, escape};
-use iotide_page::{Untrusted, text};
+use iotide_look::html::{Section, escape};
+use iotide_look::{Untrusted, text};
 use iotide_trace::SIZE_RANGES;
 use serde::Serialize;
 

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iotide_page::Untrusted;
-use iotide_page::text;
+use iotide_look::Untrusted;
+use iotide_look::text;
 use serde::{Deserialize, Serialize};
 
 use crate::jobs::table;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use iotide_analysis::{Harmonics, Method, OutlierDetector, RunAnalysis, RunConfig, RunError};
-use iotide_page::text::{self, Rows};
-use iotide_page::{Numbers, Plot, Untrusted};
+use iotide_look::text::{self, Rows};
+use iotide_look::{Numbers, Plot, Untrusted};
 use iotide_trace::{ActivitySums, Direction, JobInfo, SamplingKind, Tally};
 use serde::{Serialize, Serializer};
 

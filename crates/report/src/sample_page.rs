@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use iotide_page::html::{head, own_style};
-use iotide_page::{Untrusted, text};
+use iotide_look::html::{head, own_style};
+use iotide_look::{Untrusted, text};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -137,7 +137,7 @@ mod tests {
     fn a_sample_is_a_page_whose_names_are_no_markup() {
         let run = SampledRun::parse(&line("/logs/<b>.darshan")).unwrap();
         let html = sample_page(&[run], 10, 7);
-        iotide_page::policy::assert_keeps_its_policy(&html);
+        iotide_look::policy::assert_keeps_its_policy(&html);
         assert!(
             !html.contains("<script>alert")
                 && !html.contains("<b>")

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use iotide_page::Untrusted;
+use iotide_look::Untrusted;
 use iotide_scaling::{Advice, Factor, Function, Measurement, Model, Prediction, Series, usable};
 use serde::{Serialize, Serializer};
 
@@ -392,7 +392,7 @@ impl Document for ScalingReport {
     }
 
     fn to_json(&self) -> String {
-        iotide_page::text::json_document(self)
+        iotide_look::text::json_document(self)
     }
 
     fn to_page(&self) -> Option<String> {
@@ -564,7 +564,7 @@ mod tests {
         let (curve, map) = (report(1), report(2));
         assert!(curve.pictures()[0].1.contains("<path") && curve.pictures()[0].0 == "000-main--io-time.svg");
         assert!(map.pictures()[0].1.matches("<rect").count() == CELLS * CELLS);
-        iotide_page::policy::assert_keeps_its_policy(&map.to_page().unwrap());
+        iotide_look::policy::assert_keeps_its_policy(&map.to_page().unwrap());
         assert!(
             map.to_page().unwrap().contains("size&lt;b&gt;") && !map.to_page().unwrap().contains("size<b>")
         );
@@ -612,7 +612,7 @@ mod tests {
         many.models = vec![many.models[0].clone(); 3000];
         let page = many.to_page().unwrap();
         assert!(page.len() < 1_000_000 && page.contains("more do not fit on this page"), "{}", page.len());
-        iotide_page::policy::assert_keeps_its_policy(&page);
+        iotide_look::policy::assert_keeps_its_policy(&page);
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
+use iotide_look::Untrusted;
+use iotide_look::chart::{Axis, LEFT, RIGHT, Tick, WIDTH};
+use iotide_look::html::escape;
+use iotide_look::palette::{LEVELS, style_element};
 use iotide_num::{median, quantile};
-use iotide_page::Untrusted;
-use iotide_page::chart::{Axis, LEFT, RIGHT, Tick, WIDTH};
-use iotide_page::html::escape;
-use iotide_page::palette::{LEVELS, style_element};
 use iotide_sched::{Credit, Exclusivity, Order, UnknownJobs};
 use iotide_sim::{IoSettings, Model, Outcome, Workload};
 use serde::{Serialize, Serializer};
@@ -581,7 +581,7 @@ impl Document for SimulationReport {
     }
 
     fn to_json(&self) -> String {
-        iotide_page::text::json_document(self)
+        iotide_look::text::json_document(self)
     }
 
     fn to_page(&self) -> Option<String> {
@@ -811,6 +811,6 @@ mod tests {
     fn nothing_a_workload_says_becomes_markup() {
         let html = report("<b>\"'&</title><script>").to_page().unwrap();
         assert!(!html.contains("<b>") && !html.contains("<script"), "{html}");
-        iotide_page::policy::assert_keeps_its_policy(&html);
+        iotide_look::policy::assert_keeps_its_policy(&html);
     }
 }

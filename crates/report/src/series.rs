@@ -3,7 +3,7 @@
 use iotide_ledger::series::{Points, Sample};
 use serde::{Deserialize, Serialize};
 
-use iotide_page::{Untrusted, text};
+use iotide_look::{Untrusted, text};
 
 /// One metric over time. Points are equally far apart.
 #[derive(Clone, Debug, Serialize)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use iotide_page::Untrusted;
+use iotide_look::Untrusted;
 use iotide_sched::staging::State;
 use iotide_sim::staging::{Outcome, Sample, StagingWorkload};
 use serde::Serialize;
@@ -368,7 +368,7 @@ impl Document for StagingReport {
     }
 
     fn to_json(&self) -> String {
-        iotide_page::text::json_document(self)
+        iotide_look::text::json_document(self)
     }
 
     fn to_page(&self) -> Option<String> {

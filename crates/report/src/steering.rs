@@ -1,6 +1,6 @@
 //! Whether names that others chose steer what shows them.
 
-use iotide_page::{policy, text};
+use iotide_look::{policy, text};
 
 use crate::{Document, Ink};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use iotide_page::{Ink, Untrusted, text};
+use iotide_look::{Ink, Untrusted, text};
 use iotide_sim::system::{Alone, Means, Run, Saturation, System, WhatChanges};
 use serde::Serialize;
 
@@ -618,7 +618,7 @@ impl Document for SystemReport {
         for line in self.head_lines() {
             say(&mut out, &line);
         }
-        say(&mut out, &iotide_page::html::capitalised(&self.verdict()));
+        say(&mut out, &iotide_look::html::capitalised(&self.verdict()));
         out += &aligned(TEMPLATE_HEAD, &self.template_rows());
         for line in self.saturation_lines() {
             say(&mut out, &line);

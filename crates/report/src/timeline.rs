@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use iotide_page::chart::Axis;
-use iotide_page::figure::legend;
-use iotide_page::html::{Section, escape};
-use iotide_page::text;
+use iotide_look::chart::Axis;
+use iotide_look::figure::legend;
+use iotide_look::html::{Section, escape};
+use iotide_look::text;
 use iotide_trace::{Stretch, TimelineRows};
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! What the times of a run are counted from where people read them.
 
-use iotide_page::chart::Axis;
-use iotide_page::text;
+use iotide_look::chart::Axis;
+use iotide_look::text;
 
 /// The moment that is called 0 s.
 ///

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use iotide_page::Untrusted;
+use iotide_look::Untrusted;
 use iotide_trace::{AccessSizes, ActivitySums, Layer, Op, StepSignal};
 
 use super::Quantity;

@@ -1,6 +1,6 @@
 //! A comparison in words, and the words that its page shares.
 
-use iotide_page::text::{self, Rows, counted, percent, wrap};
+use iotide_look::text::{self, Rows, counted, percent, wrap};
 
 use super::{Change, CompareDocument, FileRow, FileValues, Presence, QuantityRow, Side, Values, Verdict};
 use crate::Ink;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use iotide_page::html::escape;
+use iotide_look::html::escape;
 use iotide_sim::jobs::{Held, History, Load};
 use serde::Serialize;
 

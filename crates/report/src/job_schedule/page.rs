@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt::Write;
 
-use iotide_page::html::{FOOT, capitalised, escape, head, own_style};
+use iotide_look::html::{FOOT, capitalised, escape, head, own_style};
 
 use super::gantt;
 use super::words::Figure;

@@ -1,7 +1,7 @@
 //! What was found of a run's rhythm: the period, how sure that is, and how much its periods are alike.
 
 use iotide_analysis::{Method, PeriodEstimate, RunAnalysis, RunConfig};
-use iotide_page::text;
+use iotide_look::text;
 use serde::Serialize;
 
 use super::{Settings, whole_bytes, whole_bytes_if_any};

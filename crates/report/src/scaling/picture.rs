@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use iotide_page::{Untrusted, text};
+use iotide_look::{Untrusted, text};
 use iotide_scaling::{Model, Prediction, Series};
 
 use super::ModelEntry;

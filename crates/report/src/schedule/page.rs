@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use iotide_page::html::{capitalised, escape, head, own_style};
-use iotide_page::text;
+use iotide_look::html::{capitalised, escape, head, own_style};
+use iotide_look::text;
 
 use super::{PolicyEntry, SimulationReport, signed_percent};
 

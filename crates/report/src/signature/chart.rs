@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use iotide_analysis::{Extent, Sample, Signature};
 
-use iotide_page::chart::Axis;
-use iotide_page::palette::style_element;
+use iotide_look::chart::Axis;
+use iotide_look::palette::style_element;
 
 /// What is drawn.
 pub(super) struct Chart {

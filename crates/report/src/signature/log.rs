@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use iotide_analysis::{Sample, Signature};
-use iotide_page::Untrusted;
-use iotide_page::html::{escape, sorted_cell};
+use iotide_look::Untrusted;
+use iotide_look::html::{escape, sorted_cell};
 use serde::Serialize;
 
 use super::chart::Chart;
@@ -315,5 +315,5 @@ impl LogReport {
 }
 
 fn json(value: &impl Serialize) -> String {
-    iotide_page::text::json(value)
+    iotide_look::text::json(value)
 }

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use iotide_analysis::{
     Burst, NoSample, PeriodEstimate, RejectedSample, Sample, SampleRejection, Signature, SignatureMethod,
 };
-use iotide_page::Untrusted;
-use iotide_page::text::{self, Rows};
+use iotide_look::Untrusted;
+use iotide_look::text::{self, Rows};
 use serde::{Serialize, Serializer};
 
 pub use self::{
@@ -241,7 +241,7 @@ impl SignatureEntry {
 
     /// Returns it as one line of JSON, without a newline.
     pub fn to_json_line(&self) -> String {
-        iotide_page::text::json(self)
+        iotide_look::text::json(self)
     }
 
     /// How long it is.
@@ -370,7 +370,7 @@ impl SignatureReport {
 
 impl Document for SignatureReport {
     fn to_json(&self) -> String {
-        iotide_page::text::json_document(self)
+        iotide_look::text::json_document(self)
     }
 
     fn to_text(&self, width: usize, ink: Ink) -> String {
@@ -406,8 +406,8 @@ impl Document for SignatureReport {
             let _ = write!(
                 html,
                 "<dt>{}</dt><dd>{}</dd>",
-                iotide_page::html::escape(name),
-                iotide_page::html::escape(value)
+                iotide_look::html::escape(name),
+                iotide_look::html::escape(value)
             );
         }
         html.push_str("</dl></section>\n");

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use iotide_page::html::{escape, head, own_style, sorted_cell};
-use iotide_page::text;
+use iotide_look::html::{escape, head, own_style, sorted_cell};
+use iotide_look::text;
 
 use super::BurstEntry;
 

@@ -130,7 +130,7 @@ fn a_picture_has_faint_samples_and_one_bold_signature() {
             && page.contains("<td data-v=\"3e1\">30 s</td><td data-v=\"4e1\">40 s</td>"),
         "{page}"
     );
-    iotide_page::policy::assert_keeps_its_policy(&page);
+    iotide_look::policy::assert_keeps_its_policy(&page);
     assert!(svg.contains("<style>") && !report.to_page().unwrap().contains("<style>.plot text{{"));
     assert!(report.to_page().unwrap().contains("class=\"signature\""));
 }
@@ -145,7 +145,7 @@ fn of_many_signatures_the_largest_are_drawn_and_all_are_counted() {
     }
     report.fail(group("x", 3), "too few");
     let page = report.to_page();
-    iotide_page::policy::assert_keeps_its_policy(&page);
+    iotide_look::policy::assert_keeps_its_policy(&page);
     assert_eq!(page.matches("<svg").count(), 48);
     assert!(page.contains("&lt;user99&gt;") && !page.contains("<user"));
     let text = report.to_text(100, Ink::Plain);
@@ -211,6 +211,6 @@ fn names_of_others_steer_neither_terminal_nor_page() {
     log.fail(of(), hostile("error"));
     assert_plain(&log.to_text(200, Ink::Plain), "\n");
     assert_plain(&log.json_tail(), "\n");
-    iotide_page::policy::assert_keeps_its_policy(&log.to_page());
+    iotide_look::policy::assert_keeps_its_policy(&log.to_page());
     assert_plain_page(&log.to_page());
 }

@@ -1,8 +1,8 @@
 //! The same as a page: policies side by side, the buffer over time, and what the controller does about it.
 
-use iotide_page::Plot;
-use iotide_page::chart::{Axis, Band, BandKind, Look, Series, Xs};
-use iotide_page::html::{FOOT, SCRIPT, Section, capitalised, escape, head, own_style, table};
+use iotide_look::Plot;
+use iotide_look::chart::{Axis, Band, BandKind, Look, Series, Xs};
+use iotide_look::html::{FOOT, SCRIPT, Section, capitalised, escape, head, own_style, table};
 use iotide_sched::staging::State;
 use iotide_sim::staging::Sample;
 

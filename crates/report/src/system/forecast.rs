@@ -1,8 +1,8 @@
 //! The next minutes of the jobs that a daemon watches: bandwidth and queue with bands, and on what they are based.
 
-use iotide_page::chart::{Axis, Look, Series, Xs};
-use iotide_page::html::escape;
-use iotide_page::{Plot, Untrusted, text};
+use iotide_look::chart::{Axis, Look, Series, Xs};
+use iotide_look::html::escape;
+use iotide_look::{Plot, Untrusted, text};
 use iotide_sim::system::{Alone, Continues, Run, System, Target};
 use serde::Serialize;
 

@@ -1,9 +1,9 @@
 //! The state of shared storage as a page: the verdict first, bands over time, what a change does.
 
-use iotide_page::Plot;
-use iotide_page::chart::{Axis, Look, Mark, Series, Xs};
-use iotide_page::html::{FOOT, SCRIPT, Section, capitalised, escape, head, own_style, table, tiles};
-use iotide_page::text;
+use iotide_look::Plot;
+use iotide_look::chart::{Axis, Look, Mark, Series, Xs};
+use iotide_look::html::{FOOT, SCRIPT, Section, capitalised, escape, head, own_style, table, tiles};
+use iotide_look::text;
 
 use super::{CHANGE_HEAD, Estimate, State, SystemReport, TEMPLATE_HEAD};
 

@@ -1,7 +1,7 @@
 //! The page of alarms: what fires, what is watched, what has been.
 
-use iotide_page::html::{escape, tiles};
-use iotide_page::text;
+use iotide_look::html::{escape, tiles};
+use iotide_look::text;
 
 use super::{Frame, Page, called_link, cell, job_link, sortable, time};
 use crate::alarms::{AlarmList, AlarmRule, AlarmState, value_text};

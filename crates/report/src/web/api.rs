@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use iotide_page::html::escape;
-use iotide_page::{Untrusted, text};
+use iotide_look::html::escape;
+use iotide_look::{Untrusted, text};
 use serde_json::{Map, Value, json};
 
 use super::{Frame, Page, link, path_part};

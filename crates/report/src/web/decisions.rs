@@ -1,7 +1,7 @@
 //! The page of decisions: what a controller may do, what it did, and what came of it.
 
-use iotide_page::html::tiles;
-use iotide_page::text;
+use iotide_look::html::tiles;
+use iotide_look::text;
 
 use super::{Frame, Page, cell, job_link, sortable, time};
 use crate::decisions::{DecisionEntry, DecisionList, HarmedJob, MOST_HARMED, RuleEntry, share};

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use iotide_analysis::{busy_phases, usual_length_s};
-use iotide_page::chart::{Axis, Band, BandKind, Look, Mark, Series, Xs, highest};
-use iotide_page::figure::legend;
-use iotide_page::html::{capitalised, escape, tiles};
-use iotide_page::{Plot, Untrusted, text};
+use iotide_look::chart::{Axis, Band, BandKind, Look, Mark, Series, Xs, highest};
+use iotide_look::figure::legend;
+use iotide_look::html::{capitalised, escape, tiles};
+use iotide_look::{Plot, Untrusted, text};
 
 use super::{Frame, Page, app_link, called, cell, job_link, path_part, share_bar, sortable, time, until};
 use crate::jobs::{JobDocument, JobEntry};

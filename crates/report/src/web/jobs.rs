@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use iotide_page::html::{escape, tiles};
-use iotide_page::{Untrusted, text};
+use iotide_look::html::{escape, tiles};
+use iotide_look::{Untrusted, text};
 
 use super::{Frame, Page, called_link, cell, job_link, path_part, phase_cells, sortable, sparkline, time};
 use crate::jobs::{JobEntry, JobList};

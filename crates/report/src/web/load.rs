@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use iotide_analysis::{busy_phases, usual_length_s};
-use iotide_page::chart::{Axis, Band, BandKind, Look, Mark, Series, Xs};
-use iotide_page::html::tiles;
-use iotide_page::{Plot, Untrusted, text};
+use iotide_look::chart::{Axis, Band, BandKind, Look, Mark, Series, Xs};
+use iotide_look::html::tiles;
+use iotide_look::{Plot, Untrusted, text};
 
 use super::jobs::live_rate;
 use super::{Frame, Page, called, called_link, cell, job_link, phase_cells, sortable};

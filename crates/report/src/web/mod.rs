@@ -5,9 +5,9 @@
 
 use std::fmt::Write;
 
-use iotide_page::html::{CHARTS, escape, own_style};
-use iotide_page::policy::fingerprint;
-use iotide_page::{Untrusted, text};
+use iotide_look::html::{CHARTS, escape, own_style};
+use iotide_look::policy::fingerprint;
+use iotide_look::{Untrusted, text};
 
 use crate::jobs::called;
 
@@ -256,7 +256,7 @@ pub fn login_page(frame: &Frame<'_>, n_running: usize, read_bps: f64, write_bps:
     page.section(
         "sums",
         "What everyone may know",
-        &iotide_page::html::tiles([
+        &iotide_look::html::tiles([
             ("jobs running", text::count(n_running as u64)),
             ("read now", text::bandwidth(read_bps)),
             ("written now", text::bandwidth(write_bps)),

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use iotide_page::chart::{Axis, Look, Mark, Series, Xs};
-use iotide_page::html::{escape, tiles};
-use iotide_page::{Plot, Untrusted, text};
+use iotide_look::chart::{Axis, Look, Mark, Series, Xs};
+use iotide_look::html::{escape, tiles};
+use iotide_look::{Plot, Untrusted, text};
 use iotide_scaling::{Model, Prediction, usable};
 
 use super::{Frame, Page, called, called_link, cell, other_name, path_part, sortable, time};

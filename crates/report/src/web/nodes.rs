@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use iotide_page::html::tiles;
-use iotide_page::text;
+use iotide_look::html::tiles;
+use iotide_look::text;
 
 use super::{Frame, Page, cell, path_part, sortable};
 use crate::nodes::{NodeEntry, NodeList};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use iotide_page::html::escape;
-use iotide_page::{Untrusted, text};
+use iotide_look::html::escape;
+use iotide_look::{Untrusted, text};
 
 use super::{
     Frame, Page, app_link, called, cell, job_link, other_name, path_part, share_bar, sortable, time,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use iotide_page::{Untrusted, text};
+use iotide_look::{Untrusted, text};
 
 use super::models::Application;
 use super::{Frame, Page, called_link, jobs, path_part, sortable};

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use iotide_page::chart::{Axis, Look, Series, Xs, highest};
-use iotide_page::html::escape;
-use iotide_page::{Plot, Untrusted, text};
+use iotide_look::chart::{Axis, Look, Series, Xs, highest};
+use iotide_look::html::escape;
+use iotide_look::{Plot, Untrusted, text};
 
 use super::{Frame, Page, path_part, time};
 

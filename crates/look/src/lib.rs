@@ -1,10 +1,10 @@
-//! How anything looks: units, numbers, tables, charts, one page shell, escaping.
+//! How anything looks, whatever it is: units, numbers, one table, one plot, one shell, escaping.
 //!
 //! [`text`] says numbers as people do, [`chart`] draws them, [`html`] is the shell that every page has. Text that came from outside is
 //! [`Untrusted`], and leaves by the way that makes it harmless where it goes; [`policy`] lets a page run and wear only what it was made with.
 //!
 //! ```
-//! use iotide_page::{Untrusted, html, text};
+//! use iotide_look::{Untrusted, html, text};
 //!
 //! assert_eq!(text::bandwidth(1.3e9), "1.3 GB/s");
 //! let name = Untrusted::from("<b>\u{1b}[31m.csv");
