@@ -22,25 +22,76 @@ pub struct Picture {
     pub svg: String,
 }
 
-impl Activity {
-    /// Returns its pictures, each of them standing alone, for papers and slides.
-    pub fn pictures(&self) -> Vec<Picture> {
-        let style = style_element();
-        let mut pictures = Vec::new();
-        for direction in [Way::Write, Way::Read] {
-            if let Some(field) = self.heat_map.as_ref().and_then(|heat| Field::new(heat, direction)) {
-                let name = match direction {
-                    Way::Write => "ranks-write",
-                    Way::Read => "ranks-read",
-                };
-                pictures.push(Picture { name, svg: field.to_svg(&style) });
-            }
+/// Returns its pictures, each of them standing alone, for papers and slides.
+pub fn pictures(activity: &Activity) -> Vec<Picture> {
+    let style = style_element();
+    let mut pictures = Vec::new();
+    for direction in [Way::Write, Way::Read] {
+        if let Some(field) = activity.heat_map.as_ref().and_then(|heat| Field::new(heat, direction)) {
+            let name = match direction {
+                Way::Write => "ranks-write",
+                Way::Read => "ranks-read",
+            };
+            pictures.push(Picture { name, svg: field.to_svg(&style) });
         }
-        if !self.access_sizes.is_empty() {
-            pictures.push(Picture { name: "sizes", svg: sizes_svg(&self.access_sizes, &style) });
-        }
-        pictures
     }
+    if !activity.access_sizes.is_empty() {
+        pictures.push(Picture { name: "sizes", svg: sizes_svg(&activity.access_sizes, &style) });
+    }
+    pictures
+}
+
+/// The most cells with anything in them on a page: it stays small for any run.
+const MOST_CELLS: usize = 16_000;
+
+/// The same with as many cells as a page can bear: neighbours in time, then neighbouring ranks, are put together.
+pub(crate) fn for_page(heat: &HeatMap) -> HeatMap {
+    let mut map = heat.clone();
+    let n_used = |map: &HeatMap| {
+        let used = |cells: &[f64]| cells.iter().filter(|&&bytes| bytes > 0.0).count();
+        map.rows.iter().map(|row| used(&row.bytes_read) + used(&row.bytes_written)).sum::<usize>()
+    };
+    let mut by_time = true;
+    while n_used(&map) > MOST_CELLS {
+        if by_time {
+            halve_bins(&mut map);
+        } else {
+            halve_rows(&mut map);
+        }
+        by_time = !by_time;
+    }
+    map
+}
+
+fn halve_bins(map: &mut HeatMap) {
+    let halved = |cells: &mut Vec<f64>| *cells = cells.chunks(2).map(|pair| pair.iter().sum()).collect();
+    for row in &mut map.rows {
+        halved(&mut row.bytes_read);
+        halved(&mut row.bytes_written);
+    }
+    map.n_bins = map.n_bins.div_ceil(2);
+    map.bin_s *= 2.0;
+}
+
+fn halve_rows(map: &mut HeatMap) {
+    let mut rows: Vec<HeatRow> = Vec::new();
+    let per_row = 2 * map.ranks_per_row as i32;
+    for row in std::mem::take(&mut map.rows) {
+        match rows.last_mut() {
+            Some(last) if last.first_rank >= 0 && row.first_rank / per_row == last.first_rank / per_row => {
+                last.last_rank = row.last_rank;
+                for (sums, cells) in
+                    [(&mut last.bytes_read, row.bytes_read), (&mut last.bytes_written, row.bytes_written)]
+                {
+                    sums.resize(sums.len().max(cells.len()), 0.0);
+                    sums.iter_mut().zip(cells).for_each(|(sum, bytes)| *sum += bytes);
+                }
+            }
+            _ => rows.push(row),
+        }
+    }
+    map.rows = rows;
+    map.ranks_per_row *= 2;
 }
 
 /// Which bytes a heat map shows.
@@ -521,7 +572,7 @@ mod tests {
 
     #[test]
     fn pictures_stand_alone() {
-        let pictures = busy().activity.unwrap().pictures();
+        let pictures = pictures(&busy().activity.unwrap());
         let names: Vec<_> = pictures.iter().map(|picture| picture.name).collect();
         assert_eq!(names, ["ranks-write", "ranks-read", "sizes"]);
         for Picture { name, svg } in &pictures {

@@ -8,11 +8,12 @@ use iotide_look::html::{Section, capitalised, escape};
 use iotide_look::text;
 
 use crate::activity::{Activity, File, LayerTime, Operation};
-use crate::activity_chart::{Field, Way};
+use crate::activity_chart::{Field, Way, for_page};
 use crate::patterns::{
     AccessOrder, FileCounts, FileGroup, MpiIoCalls, MpiIoWay, OrderCounts, Patterns, RequestSizes,
 };
 use crate::timeline::Timeline;
+use crate::timeline_page;
 
 /// All parts, in the order they are read.
 pub(crate) fn sections(
@@ -23,7 +24,7 @@ pub(crate) fn sections(
 ) -> Vec<Section> {
     let mut sections = Vec::new();
     sections.extend(ranks(activity, run_idx));
-    sections.extend(timeline.and_then(Timeline::section));
+    sections.extend(timeline.and_then(timeline_page::section));
     sections.extend(time(activity));
     if let Some(patterns) = patterns {
         sections.extend(sizes(patterns, activity));
@@ -68,7 +69,7 @@ fn bars(class: &str, head: &[&str], rows: impl IntoIterator<Item = (String, Vec<
 
 /// Ranks over time.
 fn ranks(activity: &Activity, run_idx: usize) -> Option<Section> {
-    let heat = &activity.heat_map.as_ref()?.for_page();
+    let heat = &for_page(activity.heat_map.as_ref()?);
     let mut body = String::new();
     /// A direction that moves less than this of all bytes is folded away.
     const MINOR: f64 = 1e-3;

@@ -9,7 +9,7 @@ use iotide_look::{Untrusted, text};
 use serde::Serialize;
 
 use crate::archive::{ArchiveStatistics, IssueCount, ShareCell, ShareTable, Which, population_in_words};
-use crate::archive_load;
+use crate::archive_load_page;
 
 /// A run that the page can list.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -78,13 +78,13 @@ pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> Strin
         tiles(statistics)
     );
     if !statistics.timeline.is_empty() {
-        section(&mut html, "timeline", "Over time", &archive_load::timeline(statistics));
+        section(&mut html, "timeline", "Over time", &archive_load_page::timeline(statistics));
     }
     if !statistics.users.is_empty() {
-        section(&mut html, "users", "Users", &archive_load::users(statistics));
+        section(&mut html, "users", "Users", &archive_load_page::users(statistics));
     }
     if !statistics.heaviest_applications.is_empty() {
-        section(&mut html, "loads", "Applications", &archive_load::applications(statistics));
+        section(&mut html, "loads", "Applications", &archive_load_page::applications(statistics));
     }
     let tables = statistics.tables();
     let (metadata, rest) = tables.split_last().expect("the metadata come last");
@@ -103,16 +103,21 @@ pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> Strin
     );
     section(&mut html, "metadata", "Metadata", &bars(metadata));
     if !statistics.coverage.is_empty() {
-        section(&mut html, "coverage", "How much the labels describe", &archive_load::coverage(statistics));
+        section(
+            &mut html,
+            "coverage",
+            "How much the labels describe",
+            &archive_load_page::coverage(statistics),
+        );
     }
     section(&mut html, "jaccard", "Labels that come together", &heat_maps(statistics));
     section(
         &mut html,
         "conditional",
         "How often one label implies another",
-        &archive_load::conditional(statistics),
+        &archive_load_page::conditional(statistics),
     );
-    section(&mut html, "glossary", "What the labels mean", &archive_load::glossary(statistics));
+    section(&mut html, "glossary", "What the labels mean", &archive_load_page::glossary(statistics));
     html.push_str(
         "<section id=\"runs\">\n<h2>Runs</h2>\n<div class=\"filters\"></div><div class=\"list\" aria-live=\"polite\"><p class=\"note\">Click a number above to see the runs \
          behind it, or filter. All runs are in <code>runs.jsonl</code> and <code>runs.parquet</code> beside this page.</p></div>\n</section>\n",

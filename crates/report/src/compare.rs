@@ -624,7 +624,7 @@ impl Document for CompareDocument {
     }
 
     fn to_page(&self) -> Option<String> {
-        Some(self.page())
+        Some(page::page(self))
     }
 }
 

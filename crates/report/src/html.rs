@@ -8,10 +8,10 @@ use std::fmt::Write;
 use iotide_look::html::{SCRIPT, Section, capitalised, escape, facts, head, own_style, table};
 use iotide_look::{Plot, text};
 
-use crate::activity_chart::Picture;
+use crate::activity_chart::{self, Picture};
 use crate::card::JobCard;
 use crate::document::Document;
-use crate::{Ink, Report, Run, activity_page, harmonics, issue_page};
+use crate::{Ink, Report, Run, activity_page, card_page, harmonics, issue_page, modules_page};
 
 /// A report with the plots of each run, in the order of its runs.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl Document for RunPage {
         let mut pictures = Vec::new();
         for (i, (run, plots)) in self.report.runs.iter().zip(&self.plots).enumerate() {
             let plots = plots.iter().map(|plot| Picture { name: plot.name, svg: plot.to_svg() });
-            let others = run.activity.iter().flat_map(|activity| activity.pictures());
+            let others = run.activity.iter().flat_map(activity_chart::pictures);
             pictures.extend(plots.chain(others).map(|Picture { name, svg }| match self.report.runs.len() {
                 1 => (format!("{name}.svg"), svg),
                 _ => (format!("{}-{name}.svg", i + 1), svg),
@@ -104,7 +104,7 @@ fn sections(run: &Run, plots: &[Plot], run_idx: usize) -> Vec<Section> {
     sections.extend(phases(run));
     sections.extend(labels(run));
     sections.extend(history(run));
-    sections.extend(run.modules.as_ref().and_then(|modules| modules.section()));
+    sections.extend(run.modules.as_ref().and_then(modules_page::section));
     sections.push(source(run));
     sections.push(settings(run));
     sections.push(losses(run));
@@ -135,8 +135,12 @@ fn write_run(html: &mut String, run: &Run, plots: &[Plot], run_idx: usize, conte
 fn card(run: &Run) -> String {
     let issues = run.issues.as_ref();
     match &run.card {
-        Some(card) => card.to_html(&run.source.path, issues),
-        None => JobCard::new(run, &iotide_trace::ActivitySums::default()).to_html(&run.source.path, issues),
+        Some(card) => card_page::to_html(card, &run.source.path, issues),
+        None => card_page::to_html(
+            &JobCard::new(run, &iotide_trace::ActivitySums::default()),
+            &run.source.path,
+            issues,
+        ),
     }
 }
 

@@ -372,6 +372,6 @@ impl Document for JobsReport {
     }
 
     fn to_page(&self) -> Option<String> {
-        Some(self.page())
+        Some(page::page(self))
     }
 }

@@ -57,6 +57,7 @@ pub use crate::{
     labelled::{GainLine, IssueLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen, about_job},
     loop_demo::{LoopDemo, LoopJob, LoopRun, LoopSample},
+    loop_demo_page::loop_page,
     modules::{FilesByUse, LogModules, ModuleCalls, ModuleCounts, ModuleFacts, UsedFiles},
     nodes::{NodeEntry, NodeList},
     patterns::{CommonSize, Patterns},
@@ -80,8 +81,9 @@ pub use crate::{
     series::{JobRates, ListedMetric, MetricList, SeriesDocument, SeriesValue, rates_of},
     sets::{JobAtStorage, JobOfSource, SourceJobs, SourceTarget, StorageJobs, WhoKnows},
     signature::{
-        FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,
-        SignatureTable, method_name, signature_of_json,
+        FitReport, FitStart, GroupEntry, LogReport, LogRow, LogSource, LogTile, SignatureChart,
+        SignatureEntry, SignatureReport, SignatureTable, log_page, method_name, signature_of_json,
+        signature_svg,
     },
     staging::{LeftFile, StageAnswer, StagedCheck, StagedFiles, Staging},
     staging_simulation::{
@@ -106,8 +108,10 @@ mod activity_page;
 mod alarms;
 mod archive;
 mod archive_load;
+mod archive_load_page;
 mod archive_page;
 mod card;
+mod card_page;
 mod compare;
 mod decisions;
 mod demand;
@@ -127,7 +131,9 @@ mod label_glossary;
 mod labelled;
 mod live;
 mod loop_demo;
+mod loop_demo_page;
 mod modules;
+mod modules_page;
 mod nodes;
 pub mod parquet_file;
 mod patterns;
@@ -154,6 +160,7 @@ mod stream;
 mod system;
 mod templates;
 mod timeline;
+mod timeline_page;
 pub mod web;
 mod zero;
 

@@ -9,9 +9,6 @@ use serde::{Serialize, Serializer};
 use crate::document::Document;
 use crate::{Ink, SCHEMA, text};
 
-use chart::ChartData;
-use picture::Picture;
-
 mod chart;
 mod page;
 mod picture;
@@ -95,10 +92,22 @@ pub struct ModelEntry {
     /// The points it was found from, where they are asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<PointEntry>,
+    /// What it is drawn from, where that is asked for.
     #[serde(skip)]
-    picture: Option<Picture>,
-    #[serde(skip)]
-    chart: Option<ChartData>,
+    pub drawn: Option<DrawnModel>,
+}
+
+/// A model with what it was found from and what it predicts.
+#[derive(Clone, Debug)]
+pub struct DrawnModel {
+    /// The measurements.
+    pub series: Series,
+    /// The model.
+    pub model: Model,
+    /// Values at the points asked for.
+    pub predictions: Vec<Prediction>,
+    /// The confidence of intervals.
+    pub confidence: f64,
 }
 
 /// What was measured at one point.
@@ -291,11 +300,12 @@ impl ScalingReport {
                 .collect(),
             notes: model.notes.iter().map(|note| note.with_names(names).into()).collect(),
             points: if self.keeps_points { points_of(series, function, parameters) } else { Vec::new() },
-            chart: self.draws.then(|| ChartData::of(series, model, predictions, confidence)),
-            picture: self
-                .draws
-                .then(|| Picture::of(series, model, predictions, confidence, parameters))
-                .flatten(),
+            drawn: self.draws.then(|| DrawnModel {
+                series: series.clone(),
+                model: model.clone(),
+                predictions: predictions.to_vec(),
+                confidence,
+            }),
         });
     }
 
@@ -396,12 +406,11 @@ impl Document for ScalingReport {
     }
 
     fn to_page(&self) -> Option<String> {
-        Some(self.page())
+        Some(page::page(self))
     }
 
     fn pictures(&self) -> Vec<(String, String)> {
-        let drawn = self.models.iter().filter_map(|entry| Some((entry, entry.picture.as_ref()?)));
-        drawn.enumerate().map(|(i, (entry, picture))| (file_name(i, entry), picture.to_svg(entry))).collect()
+        page::pictures(self)
     }
 }
 
@@ -502,14 +511,6 @@ fn advice_line(advice: &AdviceEntry) -> String {
         .map_or(String::new(), |cost| format!(", cost {} {}", figure(cost), advice.cost_unit.for_terminal()));
     let share = text::digits(100.0 * advice.disagreement, 2);
     format!("{}: would settle {share} % of disagreement{cost}", advice.at.in_words())
-}
-
-fn file_name(index: usize, entry: &ModelEntry) -> String {
-    let plain = |name: &str| -> String {
-        let mapped = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
-        mapped.take(40).collect::<String>().trim_matches('-').to_owned()
-    };
-    format!("{index:03}-{}-{}.svg", plain(entry.callpath.as_said()), plain(entry.metric.as_said()))
 }
 
 #[cfg(test)]

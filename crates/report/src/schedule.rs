@@ -3,9 +3,6 @@
 use std::fmt::Write;
 
 use iotide_look::Untrusted;
-use iotide_look::chart::{Axis, LEFT, RIGHT, Tick, WIDTH};
-use iotide_look::html::escape;
-use iotide_look::palette::{LEVELS, style_element};
 use iotide_num::{median, quantile};
 use iotide_sched::{Credit, Exclusivity, Order, UnknownJobs};
 use iotide_sim::{IoSettings, Model, Outcome, Workload};
@@ -372,6 +369,50 @@ impl SimulationReport {
         rows
     }
 
+    /// Which policy serves the worst-off job best, and by how much, in one sentence without a full stop.
+    pub fn verdict(&self) -> String {
+        let mut found = Vec::new();
+        for scenario in &self.scenarios {
+            let entries: Vec<(&PolicyEntry, f64)> =
+                self.entries(scenario).filter_map(|entry| Some((entry, entry.max_stretch?))).collect();
+            // Of those that the worst-off job cannot tell apart, the one that serves all best.
+            let least = entries.iter().map(|(_, stretch)| *stretch).fold(f64::INFINITY, f64::min);
+            let mean = |entry: &PolicyEntry| entry.geomean_stretch.unwrap_or(f64::INFINITY);
+            let close = entries.iter().filter(|(_, stretch)| *stretch <= 1.01 * least);
+            let best = close.min_by(|a, b| mean(a.0).total_cmp(&mean(b.0)));
+            if let (Some(first), Some(best)) = (entries.first(), best) {
+                found.push((scenario, first.0, best.0));
+            }
+        }
+        let Some((scenario, first, winner)) = found.first() else {
+            return "no policy could be measured".to_owned();
+        };
+        let in_scenario =
+            if self.scenarios.len() > 1 { format!(" ({})", scenario.name) } else { String::new() };
+        let (was, is) = (first.max_stretch.unwrap_or(1.0), winner.max_stretch.unwrap_or(1.0));
+        if first.policy == winner.policy {
+            return format!(
+                "no policy serves the worst-off job better than {}, under which it takes {was:.2} times as long as alone{in_scenario}",
+                first.policy
+            );
+        }
+        let mean = match (first.geomean_stretch, winner.geomean_stretch) {
+            (Some(was), Some(is)) if was > 0.0 => {
+                format!("; the mean stretch changes by {}", signed_percent(is / was - 1.0))
+            }
+            _ => String::new(),
+        };
+        let n_same = found.iter().filter(|(_, _, best)| best.policy == winner.policy).count();
+        let everywhere = match self.scenarios.len() {
+            1 => String::new(),
+            n => format!("; {} is the best in {n_same} of {n} scenarios", winner.policy),
+        };
+        format!(
+            "under {} the worst-off job takes {is:.2} times as long as alone, under {} {was:.2} times{in_scenario}{mean}{everywhere}",
+            winner.policy, first.policy
+        )
+    }
+
     fn notes(&self, scenario: &ScenarioEntry) -> Vec<String> {
         let mut notes = Vec::new();
         let mut entries = self.entries(scenario).peekable();
@@ -392,168 +433,17 @@ impl SimulationReport {
         }
         notes
     }
-
-    /// The four numbers of each policy as boxes, like Figure 4 of the report.
-    fn boxes(&self, scenario: &ScenarioEntry, style: &str) -> String {
-        const TITLES: [&str; 4] = ["max stretch", "mean stretch (geometric)", "I/O slowdown", "utilisation"];
-        const GAP: f64 = 52.0;
-        let entries: Vec<&PolicyEntry> = self.entries(scenario).collect();
-        let row_height = 22.0;
-        let (top, height) = (34.0, 34.0 + row_height * entries.len() as f64 + 40.0);
-        let left = 132.0;
-        let panel = (RIGHT - left - 3.0 * GAP) / 4.0;
-        let mut svg = opened_svg(&format!("{}: four numbers per policy", scenario.name), height, style);
-        for (i, title) in TITLES.into_iter().enumerate() {
-            let spreads: Vec<Option<[f64; 5]>> = entries.iter().map(|entry| entry.spread.all()[i]).collect();
-            let known = || spreads.iter().flatten();
-            let lowest = known().map(|spread| spread[0]).fold(f64::INFINITY, f64::min);
-            let highest = known().map(|spread| spread[4]).fold(f64::NEG_INFINITY, f64::max);
-            if !lowest.is_finite() {
-                continue;
-            }
-            let margin = 0.06 * (highest - lowest).max(0.02 * highest.abs());
-            let (factor, unit) = if i == 3 { (0.01, "%") } else { (1.0, "") };
-            let axis = Axis::linear(title, lowest - margin, highest + margin, factor, unit);
-            let from = left + i as f64 * (panel + GAP);
-            let to = from + panel;
-            let floor = height - 40.0;
-            let _ = writeln!(
-                svg,
-                "<g class=\"axes\"><text class=\"name\" x=\"{from:.1}\" y=\"18\">{}</text>",
-                escape(&axis.label)
-            );
-            for Tick { value, label } in axis.ticks(4) {
-                let at = axis.at(value, from, to);
-                let _ = writeln!(
-                    svg,
-                    "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top}\" y2=\"{floor:.1}\"/>\
-                     <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
-                    floor + 16.0
-                );
-            }
-            svg.push_str("</g>\n");
-            for (row, (entry, spread)) in entries.iter().zip(&spreads).enumerate() {
-                let middle = top + row_height * (row as f64 + 0.5);
-                if i == 0 {
-                    let _ = writeln!(
-                        svg,
-                        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                        left - 14.0,
-                        middle + 4.0,
-                        escape(&entry.policy)
-                    );
-                }
-                let Some(spread) = spread else { continue };
-                let [low, lower, mid, upper, high] = spread.map(|value| axis.at(value, from, to));
-                let _ = writeln!(
-                    svg,
-                    "<g><title>{}: {}</title><path class=\"line\" d=\"M{low:.1} {middle:.1}H{high:.1}\"/>\
-                     <rect class=\"faint\" x=\"{lower:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"12\"/>\
-                     <path class=\"line\" stroke-width=\"3\" d=\"M{mid:.1} {:.1}v12\"/></g>",
-                    escape(&entry.policy),
-                    spread.map(|value| text::digits(value, 3)).join(" "),
-                    middle - 6.0,
-                    (upper - lower).max(1.0),
-                    middle - 6.0
-                );
-            }
-        }
-        svg.push_str("</svg>\n");
-        svg
-    }
-
-    /// Who moved how much when: a row per job, darker where it had more of the storage.
-    fn timeline(&self, entry: &PolicyEntry, style: &str) -> Option<String> {
-        let timeline = entry.timeline.as_ref()?;
-        let n_rows = timeline.bytes.len();
-        let n_bins = timeline.bytes.first()?.len();
-        let row_height = (480.0 / n_rows as f64).clamp(3.0, 18.0);
-        let (top, floor) = (28.0, 28.0 + row_height * n_rows as f64);
-        let left = LEFT + 40.0;
-        let mut svg = opened_svg(&format!("{}: bandwidth of each job", entry.policy), floor + 48.0, style);
-        let axis = Axis::time("time", 0.0, timeline.bin_s * n_bins as f64);
-        let _ = writeln!(
-            svg,
-            "<text class=\"name\" x=\"{left:.1}\" y=\"15\">bandwidth of each job, from pale (little) to dark (all of {})</text>",
-            escape(&text::bandwidth(self.workload.bandwidth_bps))
-        );
-        let scale = (RIGHT - left) / n_bins as f64;
-        let _ = writeln!(
-            svg,
-            "<rect class=\"field\" x=\"{left:.1}\" y=\"{top}\" width=\"{:.1}\" height=\"{:.1}\"/>\n\
-             <g transform=\"translate({left:.1} {top}) scale({scale:.5} {row_height:.3})\" stroke-width=\"0.86\">",
-            RIGHT - left,
-            floor - top
-        );
-        let shades = shades(timeline, timeline.bin_s * self.workload.bandwidth_bps);
-        for (level, path) in shades.iter().enumerate().filter(|(_, path)| !path.is_empty()) {
-            let _ = writeln!(svg, "<path class=\"w{level}\" d=\"{path}\"/>");
-        }
-        svg.push_str("</g>\n<g class=\"axes\">\n");
-        if row_height >= 9.0 {
-            // Where rows are lower than letters, every other one is named.
-            let step = if row_height < 13.0 { 2 } else { 1 };
-            for (row, job) in entry.jobs.iter().enumerate().step_by(step) {
-                let _ = writeln!(
-                    svg,
-                    "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                    left - 6.0,
-                    top + row_height * (row as f64 + 0.5) + 4.0,
-                    job.name.shortened(14).for_html()
-                );
-            }
-        }
-        for Tick { value, label } in axis.ticks(8) {
-            let at = axis.at(value, left, RIGHT);
-            let _ = writeln!(
-                svg,
-                "<line class=\"tick\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{floor:.1}\" y2=\"{:.1}\"/>\
-                 <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
-                floor + 5.0,
-                floor + 18.0
-            );
-        }
-        let from = axis.at(self.workload.frame_s[0], left, RIGHT);
-        let _ = writeln!(
-            svg,
-            "<text class=\"name\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n</g>\n\
-             <line class=\"mark\" x1=\"{from:.1}\" x2=\"{from:.1}\" y1=\"{top}\" y2=\"{floor:.1}\"/>\n\
-             <text class=\"mark\" x=\"{:.1}\" y=\"{:.1}\">measured from here on</text>\n</svg>",
-            (left + RIGHT) / 2.0,
-            floor + 38.0,
-            escape(&axis.label),
-            from + 5.0,
-            top + 12.0
-        );
-        Some(svg)
-    }
-}
-
-/// The path of each shade, from pale to dark: stretches of bins in which a job moves alike, as a share of `full`.
-fn shades(timeline: &iotide_sim::Timeline, full: f64) -> Vec<String> {
-    let mut shades = vec![String::new(); LEVELS];
-    for (row, bins) in timeline.bytes.iter().enumerate() {
-        let level = |bytes: f64| match bytes / full {
-            share if share < 0.005 => None,
-            share => Some(((share * LEVELS as f64) as usize).min(LEVELS - 1)),
-        };
-        let mut from = 0;
-        while from < bins.len() {
-            let here = level(bins[from]);
-            let mut to = from + 1;
-            while to < bins.len() && level(bins[to]) == here {
-                to += 1;
-            }
-            if let Some(here) = here {
-                let _ = write!(shades[here], "M{from} {row}.5h{}", to - from);
-            }
-            from = to;
-        }
-    }
-    shades
 }
 
 impl Document for SimulationReport {
+    fn to_page(&self) -> Option<String> {
+        Some(page::page(self))
+    }
+
+    fn pictures(&self) -> Vec<(String, String)> {
+        page::pictures(self)
+    }
+
     fn to_text(&self, width: usize, _: Ink) -> String {
         let mut out = String::new();
         for line in text::wrap(&self.in_words(), width) {
@@ -582,23 +472,6 @@ impl Document for SimulationReport {
 
     fn to_json(&self) -> String {
         iotide_look::text::json_document(self)
-    }
-
-    fn to_page(&self) -> Option<String> {
-        Some(self.page())
-    }
-
-    fn pictures(&self) -> Vec<(String, String)> {
-        let style = style_element();
-        let mut pictures = Vec::new();
-        for (i, scenario) in self.scenarios.iter().enumerate() {
-            pictures.push((format!("{i}-{}.svg", file_name(&scenario.name)), self.boxes(scenario, &style)));
-            for entry in self.entries(scenario) {
-                let name = format!("{i}-{}-{}.svg", file_name(&scenario.name), file_name(&entry.policy));
-                pictures.extend(self.timeline(entry, &style).map(|svg| (name, svg)));
-            }
-        }
-        pictures
     }
 }
 
@@ -678,15 +551,6 @@ impl ScenarioEntry {
     }
 }
 
-fn opened_svg(title: &str, height: f64, style: &str) -> String {
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" class=\"plot\" role=\"img\" \
-         font-family=\"system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif\" font-size=\"12\">\n\
-         <title>{}</title>\n{style}\n",
-        escape(title)
-    )
-}
-
 fn job_entry(job: &iotide_sim::JobOutcome) -> JobEntry {
     JobEntry {
         name: (&job.name).into(),
@@ -710,10 +574,6 @@ fn signed_percent(change: f64) -> String {
         0.0 => "±0 %".to_owned(),
         percent => format!("{percent:+.0} %").replace('-', "−"),
     }
-}
-
-fn file_name(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
 #[cfg(test)]

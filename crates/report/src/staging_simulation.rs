@@ -372,10 +372,10 @@ impl Document for StagingReport {
     }
 
     fn to_page(&self) -> Option<String> {
-        Some(self.page())
+        Some(page::page(self))
     }
 
     fn pictures(&self) -> Vec<(String, String)> {
-        self.plots().iter().map(|plot| (plot.name.to_owned(), plot.to_svg())).collect()
+        page::plots(self).iter().map(|plot| (plot.name.to_owned(), plot.to_svg())).collect()
     }
 }

@@ -12,6 +12,7 @@ use crate::document::Document;
 pub use self::forecast::{Forecast, ForecastJob, ForecastParts, ForecastState, ForecastStorage};
 
 mod forecast;
+pub(crate) mod forecast_page;
 mod page;
 
 /// The answer of `iotide simulate system`.
@@ -637,10 +638,10 @@ impl Document for SystemReport {
     }
 
     fn to_page(&self) -> Option<String> {
-        Some(self.page())
+        Some(page::page(self))
     }
 
     fn pictures(&self) -> Vec<(String, String)> {
-        self.plots().iter().map(|plot| (format!("{}.svg", plot.name), plot.to_svg())).collect()
+        page::plots(self).iter().map(|plot| (format!("{}.svg", plot.name), plot.to_svg())).collect()
     }
 }

@@ -12,136 +12,130 @@ use crate::text;
 
 const SCRIPT: &str = concat!("\n", include_str!("page.js"));
 
-impl JobsReport {
-    pub(super) fn page(&self) -> String {
-        let style = own_style(concat!(
-            include_str!("../tables.css"),
-            include_str!("../tabs.css"),
-            include_str!("page.css")
-        ));
-        let title = format!("{} · iotide simulate jobs", self.workload.source.for_terminal());
-        let mut html = head(&title, &style, SCRIPT);
-        let verdicts = self.verdicts();
-        let headline = self.headline();
-        let _ = write!(
-            html,
-            "<main class=\"machine\">\n<header><p class=\"path\">{}</p><h1>{}</h1>\n<p>{}</p>\n<ul class=\"verdicts\">\n",
-            self.workload.source.for_html(),
-            escape(&capitalised(&headline)),
-            escape(&self.in_words()),
-        );
-        for verdict in &verdicts {
-            let class = if verdict.starts_with("worse") { " class=\"worse\"" } else { "" };
-            let _ = writeln!(html, "<li{class}>{}</li>", escape(&capitalised(verdict)));
-        }
-        let _ = write!(html, "</ul>\n<p class=\"note\">{}</p></header>\n", escape(WORDS));
-        self.curves(&mut html);
-        self.tables(&mut html);
-        self.schedules(&mut html);
-        for loss in &self.losses {
-            let _ = writeln!(html, "<p class=\"note\">Lost: {}</p>", loss.what.for_html());
-        }
-        let _ = write!(html, "<script>{SCRIPT}</script>\n{FOOT}");
-        html
+pub(super) fn page(report: &JobsReport) -> String {
+    let style = own_style(concat!(
+        include_str!("../tables.css"),
+        include_str!("../tabs.css"),
+        include_str!("page.css")
+    ));
+    let title = format!("{} · iotide simulate jobs", report.workload.source.for_terminal());
+    let mut html = head(&title, &style, SCRIPT);
+    let verdicts = report.verdicts();
+    let headline = report.headline();
+    let _ = write!(
+        html,
+        "<main class=\"machine\">\n<header><p class=\"path\">{}</p><h1>{}</h1>\n<p>{}</p>\n<ul class=\"verdicts\">\n",
+        report.workload.source.for_html(),
+        escape(&capitalised(&headline)),
+        escape(&report.in_words()),
+    );
+    for verdict in &verdicts {
+        let class = if verdict.starts_with("worse") { " class=\"worse\"" } else { "" };
+        let _ = writeln!(html, "<li{class}>{}</li>", escape(&capitalised(verdict)));
     }
-
-    /// The gain of each policy against the share of malleable jobs.
-    fn curves(&self, html: &mut String) {
-        let shares: Vec<f64> = self.shares().into_iter().flatten().collect();
-        if shares.len() < 2 {
-            return;
-        }
-        html.push_str("<section><h2>Gain against the share of malleable jobs</h2>\n");
-        let _ = writeln!(
-            html,
-            "<p>Below the line at 1 a policy is better than {}, above it worse. Bands are 95 % intervals over the seeds, pair by pair; \
-             without a band chance has no say.</p>",
-            escape(self.baseline)
-        );
-        for (name, of) in QUANTITIES {
-            let curves = self.curves_of(of);
-            if !curves.is_empty() {
-                let _ = writeln!(
-                    html,
-                    "<h3>{name}</h3>\n<div class=\"broad\">{}</div>\n<div class=\"slim\">{}{}</div>",
-                    curve_picture(name, &shares, &curves, &BROAD),
-                    curve_picture(name, &shares, &curves, &SLIM),
-                    keys(&curves)
-                );
-            }
-        }
-        html.push_str("</section>\n");
+    let _ = write!(html, "</ul>\n<p class=\"note\">{}</p></header>\n", escape(WORDS));
+    curves(report, &mut html);
+    tables(report, &mut html);
+    schedules(report, &mut html);
+    for loss in &report.losses {
+        let _ = writeln!(html, "<p class=\"note\">Lost: {}</p>", loss.what.for_html());
     }
+    let _ = write!(html, "<script>{SCRIPT}</script>\n{FOOT}");
+    html
+}
 
-    fn curves_of(&self, of: fn(&Ratios) -> Option<Figure>) -> Vec<Curve> {
-        let mut curves: Vec<Curve> = Vec::new();
-        for entry in &self.policies {
-            let (Some(share), Some(figure)) = (entry.malleable, entry.ratio.as_ref().and_then(of)) else {
-                continue;
-            };
-            match curves.iter_mut().find(|(policy, _)| *policy == entry.policy) {
-                Some((_, points)) => points.push((share, figure)),
-                None => curves.push((entry.policy, vec![(share, figure)])),
-            }
-        }
-        for (_, points) in &mut curves {
-            points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        }
-        curves
+/// The gain of each policy against the share of malleable jobs.
+fn curves(report: &JobsReport, html: &mut String) {
+    let shares: Vec<f64> = report.shares().into_iter().flatten().collect();
+    if shares.len() < 2 {
+        return;
     }
-
-    fn tables(&self, html: &mut String) {
-        html.push_str("<section><h2>Policies side by side</h2>\n<div class=\"tabs\">\n");
-        for (i, malleable) in self.shares().into_iter().enumerate() {
-            let name = malleable.map_or("As the log has it".to_owned(), |share| {
-                format!("{} malleable", text::percent(share))
-            });
-            let checked = if i == 0 { " checked" } else { "" };
-            let _ = write!(
+    html.push_str("<section><h2>Gain against the share of malleable jobs</h2>\n");
+    let _ = writeln!(
+        html,
+        "<p>Below the line at 1 a policy is better than {}, above it worse. Bands are 95 % intervals over the seeds, pair by pair; \
+         without a band chance has no say.</p>",
+        escape(report.baseline)
+    );
+    for (name, of) in QUANTITIES {
+        let curves = curves_of(report, of);
+        if !curves.is_empty() {
+            let _ = writeln!(
                 html,
-                "<input type=\"radio\" name=\"share\" id=\"share-{i}\"{checked}><label for=\"share-{i}\">{name}</label>\n\
-                 <div class=\"panel\"><h3 class=\"printed\">{name}</h3><div class=\"wide\" tabindex=\"0\"><table>\n<thead><tr>"
+                "<h3>{name}</h3>\n<div class=\"broad\">{}</div>\n<div class=\"slim\">{}{}</div>",
+                curve_picture(name, &shares, &curves, &BROAD),
+                curve_picture(name, &shares, &curves, &SLIM),
+                keys(&curves)
             );
-            for column in COLUMNS {
-                let _ = write!(html, "<th>{column}</th>");
-            }
-            html.push_str("</tr></thead>\n<tbody>\n");
-            for entry in self.entries(malleable) {
-                table_row(html, entry);
-            }
-            html.push_str("</tbody></table></div></div>\n");
         }
-        html.push_str("</div></section>\n");
     }
+    html.push_str("</section>\n");
+}
 
-    fn schedules(&self, html: &mut String) {
-        let Some(chosen) = self.share_to_draw() else { return };
-        let runs: Vec<&Drawn> = self.drawn.iter().filter(|drawn| drawn.malleable == chosen).collect();
-        let Some(first) = runs.first() else { return };
-        let at = chosen.map_or(String::new(), |share| {
-            format!(" at {} malleable jobs, first seed", text::percent(share))
-        });
+fn curves_of(report: &JobsReport, of: fn(&Ratios) -> Option<Figure>) -> Vec<Curve> {
+    let mut curves: Vec<Curve> = Vec::new();
+    for entry in &report.policies {
+        let (Some(share), Some(figure)) = (entry.malleable, entry.ratio.as_ref().and_then(of)) else {
+            continue;
+        };
+        match curves.iter_mut().find(|(policy, _)| *policy == entry.policy) {
+            Some((_, points)) => points.push((share, figure)),
+            None => curves.push((entry.policy, vec![(share, figure)])),
+        }
+    }
+    for (_, points) in &mut curves {
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+    curves
+}
+
+fn tables(report: &JobsReport, html: &mut String) {
+    html.push_str("<section><h2>Policies side by side</h2>\n<div class=\"tabs\">\n");
+    for (i, malleable) in report.shares().into_iter().enumerate() {
+        let name = malleable
+            .map_or("As the log has it".to_owned(), |share| format!("{} malleable", text::percent(share)));
+        let checked = if i == 0 { " checked" } else { "" };
         let _ = write!(
             html,
-            "<section><h2>Schedules over time{at}</h2>\n<p>Each rectangle is a job on its nodes: <span class=\"key malleable\">malleable</span> or \
-             <span class=\"key other\">not</span>. Below it, how many nodes are busy and how many jobs wait.</p>\n"
+            "<input type=\"radio\" name=\"share\" id=\"share-{i}\"{checked}><label for=\"share-{i}\">{name}</label>\n\
+             <div class=\"panel\"><h3 class=\"printed\">{name}</h3><div class=\"wide\" tabindex=\"0\"><table>\n<thead><tr>"
         );
-        html.push_str(ZOOMS);
-        gantt::still_pictures(html, &runs);
-        // `<` is the one character that could end the script element from within a string.
-        let json = gantt::json(first, &runs).replace('<', "\\u003c");
-        let _ = writeln!(
-            html,
-            "<script type=\"application/json\" id=\"schedules-data\">{json}</script></section>"
-        );
+        for column in COLUMNS {
+            let _ = write!(html, "<th>{column}</th>");
+        }
+        html.push_str("</tr></thead>\n<tbody>\n");
+        for entry in report.entries(malleable) {
+            table_row(html, entry);
+        }
+        html.push_str("</tbody></table></div></div>\n");
     }
+    html.push_str("</div></section>\n");
+}
 
-    /// The share nearest to one half of those that were drawn.
-    fn share_to_draw(&self) -> Option<Option<f64>> {
-        let distance = |share: Option<f64>| share.map_or(0.0, |share| (share - 0.5).abs());
-        let shares = self.drawn.iter().map(|drawn| drawn.malleable);
-        shares.min_by(|&a, &b| distance(a).total_cmp(&distance(b)))
-    }
+fn schedules(report: &JobsReport, html: &mut String) {
+    let Some(chosen) = share_to_draw(report) else { return };
+    let runs: Vec<&Drawn> = report.drawn.iter().filter(|drawn| drawn.malleable == chosen).collect();
+    let Some(first) = runs.first() else { return };
+    let at = chosen
+        .map_or(String::new(), |share| format!(" at {} malleable jobs, first seed", text::percent(share)));
+    let _ = write!(
+        html,
+        "<section><h2>Schedules over time{at}</h2>\n<p>Each rectangle is a job on its nodes: <span class=\"key malleable\">malleable</span> or \
+         <span class=\"key other\">not</span>. Below it, how many nodes are busy and how many jobs wait.</p>\n"
+    );
+    html.push_str(ZOOMS);
+    gantt::still_pictures(html, &runs);
+    // `<` is the one character that could end the script element from within a string.
+    let json = gantt::json(first, &runs).replace('<', "\\u003c");
+    let _ =
+        writeln!(html, "<script type=\"application/json\" id=\"schedules-data\">{json}</script></section>");
+}
+
+/// The share nearest to one half of those that were drawn.
+fn share_to_draw(report: &JobsReport) -> Option<Option<f64>> {
+    let distance = |share: Option<f64>| share.map_or(0.0, |share| (share - 0.5).abs());
+    let shares = report.drawn.iter().map(|drawn| drawn.malleable);
+    shares.min_by(|&a, &b| distance(a).total_cmp(&distance(b)))
 }
 
 /// Where the script draws; hidden where it does not run.

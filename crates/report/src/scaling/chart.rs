@@ -1,7 +1,9 @@
 //! What the page's script needs to draw a model: its terms, its points, and its curve with the band of the interval.
 
-use iotide_scaling::{Factor, Function, Model, Prediction, Series, usable};
+use iotide_scaling::{Factor, Function, Model, Prediction, usable};
 use serde::Serialize;
+
+use super::DrawnModel;
 
 /// What the page's script draws.
 #[derive(Clone, Debug, Serialize)]
@@ -27,7 +29,8 @@ const STEPS: u32 = 48;
 const MOST_POINTS: usize = 200;
 
 impl ChartData {
-    pub(super) fn of(series: &Series, model: &Model, predictions: &[Prediction], confidence: f64) -> Self {
+    pub(super) fn of(drawn: &DrawnModel) -> Self {
+        let DrawnModel { series, model, predictions, confidence } = drawn;
         let n_parameters = model.ranges.len();
         let (points, _) = usable(&series.measurements, n_parameters);
         let points = points.iter().take(MOST_POINTS).map(|measurement| {
@@ -39,7 +42,7 @@ impl ChartData {
         Self {
             function: terms(&model.function),
             points: points.collect(),
-            curve: if n_parameters == 1 { curve(model, predictions, confidence) } else { Vec::new() },
+            curve: if n_parameters == 1 { curve(model, predictions, *confidence) } else { Vec::new() },
         }
     }
 }

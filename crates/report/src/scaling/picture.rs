@@ -2,10 +2,8 @@
 
 use std::fmt::Write;
 
+use super::{DrawnModel, ModelEntry};
 use iotide_look::{Untrusted, text};
-use iotide_scaling::{Model, Prediction, Series};
-
-use super::ModelEntry;
 
 /// What is drawn of a model.
 #[derive(Clone, Debug)]
@@ -26,13 +24,9 @@ const TOP: f64 = 14.0;
 const RIGHT: f64 = 16.0;
 
 impl Picture {
-    pub(super) fn of(
-        series: &Series,
-        model: &Model,
-        predictions: &[Prediction],
-        confidence: f64,
-        names: &[Untrusted],
-    ) -> Option<Self> {
+    /// The picture of a model of one or two parameters.
+    pub(super) fn of(drawn: &DrawnModel, names: &[Untrusted]) -> Option<Self> {
+        let DrawnModel { series, model, predictions, confidence } = drawn;
         let asked = |p: usize| predictions.iter().map(move |prediction| prediction.at[p]);
         let range = |p: usize| {
             let high = asked(p).fold(model.ranges[p].maximum * 2.0, f64::max);
@@ -57,7 +51,7 @@ impl Picture {
                 let curve = (0..=60)
                     .map(|i| {
                         let x = spaced(range(0), f64::from(i) / 60.0);
-                        let there = model.predict(&[x], confidence);
+                        let there = model.predict(&[x], *confidence);
                         let (low, high) = there.interval.unwrap_or((there.value, there.value));
                         (x, there.value, low, high)
                     })

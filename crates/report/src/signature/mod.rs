@@ -1,7 +1,5 @@
 //! Signatures: the load an application puts on the storage, its bursts, and the samples that rests on.
 
-use std::fmt::Write;
-
 use iotide_analysis::{
     Burst, NoSample, PeriodEstimate, RejectedSample, Sample, SampleRejection, Signature, SignatureMethod,
 };
@@ -10,8 +8,11 @@ use iotide_look::text::{self, Rows};
 use serde::{Serialize, Serializer};
 
 pub use self::{
+    chart::SignatureChart,
+    chart_page::signature_svg,
     fit::{FitReport, FitStart},
-    log::{LogReport, LogSource},
+    log::{LogReport, LogRow, LogSource, LogTile},
+    page::log_page,
     table::SignatureTable,
 };
 
@@ -20,6 +21,7 @@ use crate::run::Loss;
 use crate::{Ink, SCHEMA};
 
 mod chart;
+mod chart_page;
 mod fit;
 mod log;
 mod page;
@@ -39,10 +41,9 @@ pub struct SignatureReport {
     /// Where the application would be disturbed least, if that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fit: Option<FitReport>,
+    /// The signature beside its samples.
     #[serde(skip)]
-    picture: String,
-    #[serde(skip)]
-    picture_inline: String,
+    pub chart: SignatureChart,
 }
 
 /// One application's signature.
@@ -350,25 +351,26 @@ impl SignatureReport {
     /// Returns the report on one application's samples.
     pub fn new(signature: &Signature, samples: &[Sample], losses: &[iotide_trace::Loss]) -> Self {
         let entry = SignatureEntry::new(None, signature);
-        let drawn = chart::Chart::of(signature, samples);
         Self {
             schema: SCHEMA,
             command: "signature",
             entry,
             losses: losses.iter().map(Loss::from).collect(),
             fit: None,
-            picture: drawn.to_svg(),
-            picture_inline: drawn.to_figures(),
+            chart: SignatureChart::of(signature, samples),
         }
-    }
-
-    /// Returns the picture as an SVG document: the samples faint, the signature bold.
-    pub fn to_svg(&self) -> &str {
-        &self.picture
     }
 }
 
 impl Document for SignatureReport {
+    fn to_page(&self) -> Option<String> {
+        Some(page::page(self))
+    }
+
+    fn pictures(&self) -> Vec<(String, String)> {
+        vec![("signature.svg".to_owned(), chart_page::signature_svg(&self.chart))]
+    }
+
     fn to_json(&self) -> String {
         iotide_look::text::json_document(self)
     }
@@ -386,37 +388,6 @@ impl Document for SignatureReport {
             out.push_str(&fit.to_text(width, ink));
         }
         out
-    }
-
-    fn to_page(&self) -> Option<String> {
-        let mut html = page::page_head(
-            "a signature",
-            &self.entry.headline(),
-            &text::counted(self.entry.samples.used as u64, "sample"),
-        );
-        let _ = write!(
-            html,
-            "<section>{}{}</section>\n<section id=\"bursts\"><h2>Bursts</h2>\n{}</section>\n<section><dl class=\"facts\">",
-            self.picture_inline,
-            page::LEGEND,
-            page::burst_table(&self.entry.bursts)
-        );
-        // Bursts stand in their table.
-        for (name, value) in self.entry.facts(&self.losses).pairs().filter(|(name, _)| *name != "burst") {
-            let _ = write!(
-                html,
-                "<dt>{}</dt><dd>{}</dd>",
-                iotide_look::html::escape(name),
-                iotide_look::html::escape(value)
-            );
-        }
-        html.push_str("</dl></section>\n");
-        html.push_str(&page::page_foot());
-        Some(html)
-    }
-
-    fn pictures(&self) -> Vec<(String, String)> {
-        vec![("signature.svg".to_owned(), self.picture.clone())]
     }
 }
 

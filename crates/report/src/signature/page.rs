@@ -1,16 +1,90 @@
-//! What the pages of signatures share: the shell, the legend of their pictures, and bursts as a table.
+//! Signatures as pages: of one application, and of all in a throughput log.
 
 use std::fmt::Write;
 
 use iotide_look::html::{escape, head, own_style, sorted_cell};
 use iotide_look::text;
 
-use super::BurstEntry;
+use super::chart_page::{to_figures, to_small_svg};
+use super::{BurstEntry, LogReport, LogTile, SignatureReport};
 
 const SCRIPT: &str = concat!("\n", include_str!("../tables.js"));
 
+/// The page of one application.
+pub(super) fn page(report: &SignatureReport) -> String {
+    let mut html = page_head(
+        "a signature",
+        &report.entry.headline(),
+        &text::counted(report.entry.samples.used as u64, "sample"),
+    );
+    let _ = write!(
+        html,
+        "<section>{}{}</section>\n<section id=\"bursts\"><h2>Bursts</h2>\n{}</section>\n<section><dl class=\"facts\">",
+        to_figures(&report.chart),
+        LEGEND,
+        burst_table(&report.entry.bursts)
+    );
+    // Bursts stand in their table.
+    for (name, value) in report.entry.facts(&report.losses).pairs().filter(|(name, _)| *name != "burst") {
+        let _ = write!(html, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(value));
+    }
+    html.push_str("</dl></section>\n");
+    html.push_str(&page_foot());
+    html
+}
+
+/// A page has no more rows than a person looks at.
+const MOST_ROWS: usize = 500;
+
+/// Returns the page: small pictures of the largest, a table of more.
+pub fn log_page(log: &LogReport) -> String {
+    let mut html = page_head("signatures", &log.headline(), "a throughput log");
+    html.push_str("<section id=\"pictures\"><h2>The largest</h2>\n");
+    html.push_str(LEGEND);
+    html.push_str("<div class=\"tiles-of-signatures\">\n");
+    for LogTile { label, headline, chart, .. } in &log.tiles {
+        let _ = writeln!(
+            html,
+            "<figure>{}<figcaption><b>{}</b><br>{}</figcaption></figure>",
+            to_small_svg(chart),
+            escape(label),
+            escape(headline)
+        );
+    }
+    html.push_str(
+        "</div></section>\n<section id=\"groups\"><h2>Users and their configurations</h2>\n<div class=\"wide\" tabindex=\"0\"><table class=\"sortable\" data-filter=\"users\">\
+         <thead><tr><th scope=\"col\">user</th><th scope=\"col\">job</th><th scope=\"col\">nodes</th><th scope=\"col\">runs</th><th scope=\"col\">samples</th>\
+         <th scope=\"col\">bursts</th><th scope=\"col\">a run moves</th><th scope=\"col\">in</th><th scope=\"col\">period</th><th scope=\"col\">confidence</th></tr></thead><tbody>\n",
+    );
+    let cell = |value: f64, shown: String| sorted_cell(value, &shown);
+    for row in log.ranked().iter().take(MOST_ROWS) {
+        let nodes = row.group.nodes;
+        let _ = writeln!(
+            html,
+            "<tr><td>{}</td><td>{}</td>{}{}{}{}{}{}{}{}</tr>",
+            row.group.user.for_html(),
+            row.group.name.for_html(),
+            cell(nodes.map_or(-1.0, |n| n as f64), nodes.map_or_else(|| "–".to_owned(), text::count)),
+            cell(row.group.runs as f64, text::count(row.group.runs as u64)),
+            cell(row.n_used as f64, text::count(row.n_used as u64)),
+            cell(row.n_bursts as f64, text::count(row.n_bursts as u64)),
+            cell(row.bytes, text::bytes(row.bytes)),
+            cell(row.duration_s, text::seconds(row.duration_s)),
+            cell(row.period_s.unwrap_or(-1.0), row.period_s.map_or_else(|| "–".to_owned(), text::seconds)),
+            cell(row.confidence, text::percent(row.confidence)),
+        );
+    }
+    html.push_str("</tbody></table></div></section>\n<section><dl class=\"facts\">");
+    for (name, value) in log.facts().pairs() {
+        let _ = write!(html, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(value));
+    }
+    html.push_str("</dl></section>\n");
+    html.push_str(&page_foot());
+    html
+}
+
 /// The beginning of a page of signatures, up to its first section.
-pub(super) fn page_head(title: &str, headline: &str, path: &str) -> String {
+fn page_head(title: &str, headline: &str, path: &str) -> String {
     let style = own_style(concat!(include_str!("../tables.css"), include_str!("page.css")));
     head(&format!("{title} · iotide signature"), &style, SCRIPT)
         + &format!(
@@ -21,7 +95,7 @@ pub(super) fn page_head(title: &str, headline: &str, path: &str) -> String {
 }
 
 /// What ends it.
-pub(super) fn page_foot() -> String {
+fn page_foot() -> String {
     format!(
         "</main>\n<footer>Made by iotide {}.</footer>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
         env!("CARGO_PKG_VERSION")
@@ -29,11 +103,11 @@ pub(super) fn page_foot() -> String {
 }
 
 /// What is what in a picture.
-pub(super) const LEGEND: &str = "<ul class=\"legend\"><li class=\"signature\">the signature: what the runs have in common</li>\
+const LEGEND: &str = "<ul class=\"legend\"><li class=\"signature\">the signature: what the runs have in common</li>\
      <li class=\"sample\">the load of the servers during each run, with what others did</li><li class=\"burst\">a burst of the signature</li></ul>\n";
 
 /// A row for each burst.
-pub(super) fn burst_table(bursts: &[BurstEntry]) -> String {
+fn burst_table(bursts: &[BurstEntry]) -> String {
     if bursts.is_empty() {
         return "<p class=\"note\">The runs have no burst in common.</p>\n".to_owned();
     }

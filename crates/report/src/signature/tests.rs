@@ -119,7 +119,7 @@ fn a_signature_that_was_written_can_be_read_again() {
 fn a_picture_has_faint_samples_and_one_bold_signature() {
     let (signature, samples) = found();
     let report = SignatureReport::new(&signature, &samples, &[]);
-    let svg = report.to_svg();
+    let svg = &report.pictures().remove(0).1;
     assert_eq!(svg.matches("<path class=\"sample\"").count(), 2);
     assert_eq!(svg.matches("<path class=\"signature\"").count(), 1);
     assert_eq!(svg.matches("<rect class=\"p0\"").count(), 2);
@@ -141,10 +141,10 @@ fn of_many_signatures_the_largest_are_drawn_and_all_are_counted() {
     let mut report = LogReport::new(LogSource { n_runs: 300, n_broken: 7, ..LogSource::default() }, &[]);
     for i in 0..100 {
         let entry = SignatureEntry::new(Some(group(&format!("<user{i}>"), i)), &signature);
-        report.add(&entry, Some(LogReport::picture(&signature, &samples)));
+        report.add(&entry, Some(SignatureChart::of(&signature, &samples)));
     }
     report.fail(group("x", 3), "too few");
-    let page = report.to_page();
+    let page = page::log_page(&report);
     iotide_look::policy::assert_keeps_its_policy(&page);
     assert_eq!(page.matches("<svg").count(), 48);
     assert!(page.contains("&lt;user99&gt;") && !page.contains("<user"));
@@ -207,10 +207,10 @@ fn names_of_others_steer_neither_terminal_nor_page() {
     let mut entry = SignatureEntry::new(Some(of()), &signature);
     entry.without_sample(hostile("job"), NoSample::TooShort);
     assert_plain(&entry.to_json_line(), "");
-    log.add(&entry, Some(LogReport::picture(&signature, &samples)));
+    log.add(&entry, Some(SignatureChart::of(&signature, &samples)));
     log.fail(of(), hostile("error"));
     assert_plain(&log.to_text(200, Ink::Plain), "\n");
     assert_plain(&log.json_tail(), "\n");
-    iotide_look::policy::assert_keeps_its_policy(&log.to_page());
-    assert_plain_page(&log.to_page());
+    iotide_look::policy::assert_keeps_its_policy(&page::log_page(&log));
+    assert_plain_page(&page::log_page(&log));
 }

@@ -12,89 +12,86 @@ use crate::text;
 /// Stretches of states that go into one picture; what comes later is not drawn.
 const MOST_STRETCHES: usize = 20_000;
 
-impl StagingReport {
-    pub(super) fn page(&self) -> String {
-        let style = own_style(include_str!("../tables.css"));
-        let title = format!("{} · iotide simulate staging", self.workload.source.for_terminal());
-        let mut html = head(&title, &style, SCRIPT);
-        html += &format!(
-            "<main>\n<header><p class=\"path\">{}</p><h1>{}</h1>\n<p>{}.</p>\n",
-            self.workload.source.for_html(),
-            escape(&capitalised(&text::whole_numbers(&self.verdict()))),
-            escape(&capitalised(&text::whole_numbers(&self.in_words()))),
-        );
-        if let Some(words) = self.model_in_words() {
-            html += &format!("<p>{}.</p>\n", escape(&capitalised(&words)));
-        }
-        html += &format!("<p class=\"note\">{WORDS}</p></header>\n");
-        for section in self.sections() {
-            section.write(&mut html, "staging");
-        }
-        html += &format!("<script>{SCRIPT}</script>\n{FOOT}");
-        html
+pub(super) fn page(report: &StagingReport) -> String {
+    let style = own_style(include_str!("../tables.css"));
+    let title = format!("{} · iotide simulate staging", report.workload.source.for_terminal());
+    let mut html = head(&title, &style, SCRIPT);
+    html += &format!(
+        "<main>\n<header><p class=\"path\">{}</p><h1>{}</h1>\n<p>{}.</p>\n",
+        report.workload.source.for_html(),
+        escape(&capitalised(&text::whole_numbers(&report.verdict()))),
+        escape(&capitalised(&text::whole_numbers(&report.in_words()))),
+    );
+    if let Some(words) = report.model_in_words() {
+        html += &format!("<p>{}.</p>\n", escape(&capitalised(&words)));
     }
+    html += &format!("<p class=\"note\">{WORDS}</p></header>\n");
+    for section in sections(report) {
+        section.write(&mut html, "staging");
+    }
+    html += &format!("<script>{SCRIPT}</script>\n{FOOT}");
+    html
+}
 
-    fn sections(&self) -> Vec<Section> {
-        let wide = |table: String| format!("<div class=\"wide\" tabindex=\"0\">{table}</div>");
-        let section = |id, title: &str, body| Section { id, title: title.to_owned(), body, narrow: false };
-        let mut sections = vec![
-            section("policies", "Policies side by side", wide(table(COLUMNS, self.rows()))),
-            section("size", "Which buffer is needed", wide(table(SIZE_COLUMNS, self.size_rows()))),
+fn sections(report: &StagingReport) -> Vec<Section> {
+    let wide = |table: String| format!("<div class=\"wide\" tabindex=\"0\">{table}</div>");
+    let section = |id, title: &str, body| Section { id, title: title.to_owned(), body, narrow: false };
+    let mut sections = vec![
+        section("policies", "Policies side by side", wide(table(COLUMNS, report.rows()))),
+        section("size", "Which buffer is needed", wide(table(SIZE_COLUMNS, report.size_rows()))),
+    ];
+    for plot in plots(report) {
+        sections.push(section(plot.name, plot.title, plot.to_figure("a")));
+    }
+    sections
+}
+
+/// The buffer under all policies, then each with what is done.
+pub(super) fn plots(report: &StagingReport) -> Vec<Plot> {
+    let all = report.policies.iter().map(|entry| &entry.drawn);
+    let end_s = all.clone().filter_map(end_s).fold(0.0, f64::max);
+    let highest = all.flat_map(|drawn| &drawn.samples).map(|sample| sample.used_bytes).fold(0.0, f64::max);
+    if end_s <= 0.0 || highest <= 0.0 {
+        return Vec::new();
+    }
+    let plot = |name, title, caption, highest, series, bands, keys| Plot {
+        name,
+        title,
+        caption,
+        x: Axis::time("time", 0.0, end_s),
+        y: bytes_axis("in the buffer", highest),
+        bands,
+        series,
+        marks: Vec::new(),
+        dots: Vec::new(),
+        keys,
+    };
+    let lines = (report.policies.iter().enumerate())
+        .map(|(i, entry)| line(&entry.drawn, entry.policy, Look::Beat, i, |sample| sample.used_bytes));
+    let caption = "Bytes in the buffer in the first run, under each policy.".to_owned();
+    let mut plots = vec![plot(
+        "buffer",
+        "The buffer over time",
+        caption,
+        highest,
+        lines.collect(),
+        Vec::new(),
+        Vec::new(),
+    )];
+    for entry in &report.policies {
+        let (name, title) = name_and_title(entry.policy);
+        let drawn = &entry.drawn;
+        let series = vec![line(drawn, "nowhere else", Look::Beat, 0, |sample| sample.unsafe_bytes)];
+        let keys = vec![
+            ("pause".to_owned(), "the job writes".to_owned()),
+            (format!("phase p{MOVING}"), "run or flush".to_owned()),
+            (format!("phase p{DRAINING}"), "drain".to_owned()),
+            (format!("phase p{HOLDING}"), "hold".to_owned()),
         ];
-        for plot in self.plots() {
-            sections.push(section(plot.name, plot.title, plot.to_figure("a")));
-        }
-        sections
+        let own = entry.lost_at_crash.max_bytes.mean;
+        plots.push(plot(name, title, in_words(entry), own, series, bands(drawn), keys));
     }
-
-    /// The buffer under all policies, then each with what is done.
-    pub(super) fn plots(&self) -> Vec<Plot> {
-        let all = self.policies.iter().map(|entry| &entry.drawn);
-        let end_s = all.clone().filter_map(Drawn::end_s).fold(0.0, f64::max);
-        let highest =
-            all.flat_map(|drawn| &drawn.samples).map(|sample| sample.used_bytes).fold(0.0, f64::max);
-        if end_s <= 0.0 || highest <= 0.0 {
-            return Vec::new();
-        }
-        let plot = |name, title, caption, highest, series, bands, keys| Plot {
-            name,
-            title,
-            caption,
-            x: Axis::time("time", 0.0, end_s),
-            y: bytes_axis("in the buffer", highest),
-            bands,
-            series,
-            marks: Vec::new(),
-            dots: Vec::new(),
-            keys,
-        };
-        let lines = (self.policies.iter().enumerate())
-            .map(|(i, entry)| entry.drawn.line(entry.policy, Look::Beat, i, |sample| sample.used_bytes));
-        let caption = "Bytes in the buffer in the first run, under each policy.".to_owned();
-        let mut plots = vec![plot(
-            "buffer",
-            "The buffer over time",
-            caption,
-            highest,
-            lines.collect(),
-            Vec::new(),
-            Vec::new(),
-        )];
-        for entry in &self.policies {
-            let (name, title) = name_and_title(entry.policy);
-            let drawn = &entry.drawn;
-            let series = vec![drawn.line("nowhere else", Look::Beat, 0, |sample| sample.unsafe_bytes)];
-            let keys = vec![
-                ("pause".to_owned(), "the job writes".to_owned()),
-                (format!("phase p{MOVING}"), "run or flush".to_owned()),
-                (format!("phase p{DRAINING}"), "drain".to_owned()),
-                (format!("phase p{HOLDING}"), "hold".to_owned()),
-            ];
-            let own = entry.lost_at_crash.max_bytes.mean;
-            plots.push(plot(name, title, entry.in_words(), own, series, drawn.bands(), keys));
-        }
-        plots
-    }
+    plots
 }
 
 /// Explained once, above the tables.
@@ -123,61 +120,57 @@ fn bytes_axis(label: &str, highest: f64) -> Axis {
     Axis::linear(label, 0.0, highest * 1.06, factor, unit)
 }
 
-impl StagingEntry {
-    /// What became of the job, in a sentence.
-    fn in_words(&self) -> String {
-        let ends = match (self.run_time_s, self.safe_after_end_s) {
-            (Some(run), Some(safe)) => format!(
-                "the job runs for {} and everything is safe {} later",
-                text::seconds(run.mean),
-                text::seconds(safe.mean)
-            ),
-            _ => "the job hangs with a full buffer".to_owned(),
-        };
-        format!(
-            "Bytes that are nowhere but in the buffer; the strip above says what is done. {}.",
-            capitalised(&ends)
-        )
+/// What became of the job, in a sentence.
+fn in_words(entry: &StagingEntry) -> String {
+    let ends = match (entry.run_time_s, entry.safe_after_end_s) {
+        (Some(run), Some(safe)) => format!(
+            "the job runs for {} and everything is safe {} later",
+            text::seconds(run.mean),
+            text::seconds(safe.mean)
+        ),
+        _ => "the job hangs with a full buffer".to_owned(),
+    };
+    format!(
+        "Bytes that are nowhere but in the buffer; the strip above says what is done. {}.",
+        capitalised(&ends)
+    )
+}
+
+fn end_s(drawn: &Drawn) -> Option<f64> {
+    drawn.samples.last().map(|sample| sample.at_s)
+}
+
+fn line(drawn: &Drawn, label: &'static str, look: Look, colour: usize, of: fn(&Sample) -> f64) -> Series {
+    Series {
+        label: label.into(),
+        look,
+        colour,
+        step: false,
+        x: Xs::At(drawn.samples.iter().map(|sample| sample.at_s).collect()),
+        mid: drawn.samples.iter().map(of).collect(),
+        lo: Vec::new(),
+        hi: Vec::new(),
     }
 }
 
-impl Drawn {
-    fn end_s(&self) -> Option<f64> {
-        self.samples.last().map(|sample| sample.at_s)
-    }
-
-    fn line(&self, label: &'static str, look: Look, colour: usize, of: fn(&Sample) -> f64) -> Series {
-        Series {
-            label: label.into(),
-            look,
-            colour,
-            step: false,
-            x: Xs::At(self.samples.iter().map(|sample| sample.at_s).collect()),
-            mid: self.samples.iter().map(of).collect(),
-            lo: Vec::new(),
-            hi: Vec::new(),
-        }
-    }
-
-    /// Phases over the whole height, states as a strip above.
-    fn bands(&self) -> Vec<Band> {
-        let phases = (self.phases_s.iter()).map(|&(from, to)| Band {
-            from,
-            to,
-            kind: BandKind::Pause,
-            colour: 0,
-            lane: 0,
-        });
-        let states = self.samples.windows(2).filter_map(|pair| {
-            let colour = match pair[0].state {
-                State::Run | State::Flush => MOVING,
-                State::Drain => DRAINING,
-                State::Hold => HOLDING,
-                State::Idle | State::Stuck => return None,
-            };
-            let (from, to) = (pair[0].at_s, pair[1].at_s);
-            (to > from).then_some(Band { from, to, kind: BandKind::Phase, colour, lane: 1 })
-        });
-        phases.chain(states).take(MOST_STRETCHES).collect()
-    }
+/// Phases over the whole height, states as a strip above.
+fn bands(drawn: &Drawn) -> Vec<Band> {
+    let phases = (drawn.phases_s.iter()).map(|&(from, to)| Band {
+        from,
+        to,
+        kind: BandKind::Pause,
+        colour: 0,
+        lane: 0,
+    });
+    let states = drawn.samples.windows(2).filter_map(|pair| {
+        let colour = match pair[0].state {
+            State::Run | State::Flush => MOVING,
+            State::Drain => DRAINING,
+            State::Hold => HOLDING,
+            State::Idle | State::Stuck => return None,
+        };
+        let (from, to) = (pair[0].at_s, pair[1].at_s);
+        (to > from).then_some(Band { from, to, kind: BandKind::Phase, colour, lane: 1 })
+    });
+    phases.chain(states).take(MOST_STRETCHES).collect()
 }

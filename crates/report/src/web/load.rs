@@ -10,6 +10,7 @@ use iotide_look::{Plot, Untrusted, text};
 use super::jobs::live_rate;
 use super::{Frame, Page, called, called_link, cell, job_link, phase_cells, sortable};
 use crate::Forecast;
+use crate::system::forecast_page::to_html;
 
 /// A job that runs.
 #[derive(Clone, Debug, Default)]
@@ -130,7 +131,7 @@ pub fn load_page(frame: &Frame<'_>, mut of: LoadPage) -> String {
     page.live("chart", "The last and the next minutes", &body);
     let body = of.forecast.as_ref().map_or_else(
         || "<p class=\"note\">Being simulated; it is shown here in a moment.</p>\n".to_owned(),
-        |forecast| forecast.to_html(frame.now_unix_s),
+        |forecast| to_html(forecast, frame.now_unix_s),
     );
     page.live("forecast", "The next ten minutes, simulated", &body);
 

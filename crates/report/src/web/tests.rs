@@ -317,7 +317,7 @@ fn a_moment_is_marked_for_the_script() {
 
 #[test]
 fn a_forecast_says_what_it_is_based_on_or_why_there_is_none() {
-    let says = |forecast: &Forecast| forecast.to_html(1.7e9 + 90.0);
+    let says = |forecast: &Forecast| crate::system::forecast_page::to_html(forecast, 1.7e9 + 90.0);
     let shown = says(&forecast());
     assert_eq!(shown.matches("<figure").count(), 2, "{shown}");
     for part in [
