@@ -155,8 +155,9 @@ fn quiet_crates_touch_nothing(tree: &Tree) -> Vec<String> {
 fn only_report_serialises(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
     for (path, source) in tree.sources("crates/") {
-        // How a plot is written is between the page and its own script.
-        let may = path.starts_with("crates/report/") || path.starts_with("crates/look/");
+        // How a plot is written is between a page and its own script.
+        let may =
+            ["crates/report/", "crates/look/", "crates/pages/"].iter().any(|room| path.starts_with(room));
         if !may && mentions(&source, "Serialize") {
             faults.push(format!(
                 "{path}: uses Serialize, but report alone knows the names and units people see: mirror the struct in \
@@ -240,7 +241,7 @@ fn tables_of_users_are_shared(tree: &Tree) -> Vec<String> {
 
 /// JSON goes to terminals, too: what steers one is escaped in the one place that makes it.
 fn json_is_made_in_one_place(tree: &Tree) -> Vec<String> {
-    let sources = ["crates/look/", "crates/report/", "crates/cli/src/"];
+    let sources = ["crates/look/", "crates/report/", "crates/pages/", "crates/cli/src/"];
     (sources.into_iter().flat_map(|room| tree.sources(room)))
         .filter(|(path, _)| *path != "crates/look/src/text.rs")
         .filter(|(_, source)| {

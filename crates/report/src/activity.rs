@@ -49,7 +49,7 @@ pub struct HeatMap {
     pub rows: Vec<HeatRow>,
     /// What its times are counted from on a page.
     #[serde(skip)]
-    pub(crate) zero: Zero,
+    pub zero: Zero,
 }
 
 /// Bytes over time of one rank or a few.
@@ -299,11 +299,13 @@ fn size_rows(reads: &AccessSizes, writes: &AccessSizes) -> Vec<SizeRow> {
 }
 
 impl SizeRow {
-    pub(crate) fn n_reads(&self) -> u64 {
+    /// Returns how many reads there are.
+    pub fn n_reads(&self) -> u64 {
         self.reads + self.reads_on_average
     }
 
-    pub(crate) fn n_writes(&self) -> u64 {
+    /// Returns how many writes there are.
+    pub fn n_writes(&self) -> u64 {
         self.writes + self.writes_on_average
     }
 }

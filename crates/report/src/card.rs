@@ -88,7 +88,8 @@ impl JobCard {
     pub const HOW: &'static str = "Bytes read and written, divided by the time that the slowest rank spent in I/O calls (reads, writes and metadata); \
                                    for a file that several ranks use, the time of its slowest rank. PyDarshan estimates performance the same way.";
 
-    pub(crate) fn new(run: &Run, sums: &ActivitySums) -> Self {
+    /// Returns the card of a run.
+    pub fn new(run: &Run, sums: &ActivitySums) -> Self {
         let source = &run.source;
         let job = &source.job;
         let seen_s = || Some(source.end_s? - source.start_s?).filter(|seconds| *seconds > 0.0);

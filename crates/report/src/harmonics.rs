@@ -30,7 +30,7 @@ impl From<&iotide_analysis::Harmonic> for Harmonic {
 const SHOWN: usize = 6;
 
 /// Returns the harmonics in one sentence, or `None` without any.
-pub(crate) fn in_words(harmonics: &[Harmonic], bursts: bool) -> Option<String> {
+pub fn in_words(harmonics: &[Harmonic], bursts: bool) -> Option<String> {
     if harmonics.is_empty() {
         return None;
     }

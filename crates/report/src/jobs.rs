@@ -433,12 +433,12 @@ impl JobList {
 
 impl JobEntry {
     /// The program that works in it. An older daemon says it as the job's name.
-    pub(crate) fn program(&self) -> &Untrusted {
+    pub fn program(&self) -> &Untrusted {
         if self.program.is_empty() { &self.name } else { &self.program }
     }
 
     /// Whether it has a name beside that of its program.
-    pub(crate) fn has_own_name(&self) -> bool {
+    pub fn has_own_name(&self) -> bool {
         !self.name.is_empty() && self.name != *self.program()
     }
 

@@ -204,7 +204,7 @@ pub struct LabelEvidence(Vec<Label>);
 
 impl LabelEvidence {
     /// A row for each label: its name, how sure it is, and the numbers it rests on.
-    pub(crate) fn cells(&self) -> impl Iterator<Item = [String; 3]> {
+    pub fn cells(&self) -> impl Iterator<Item = [String; 3]> {
         self.0.iter().map(|label| {
             let numbers =
                 label.evidence.iter().map(|Evidence { name, value }| text::named_number(name, *value));

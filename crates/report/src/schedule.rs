@@ -11,8 +11,6 @@ use serde::{Serialize, Serializer};
 use crate::document::Document;
 use crate::{Ink, SCHEMA, text};
 
-mod page;
-
 /// The answer of `iotide simulate io`.
 #[derive(Clone, Debug, Serialize)]
 pub struct SimulationReport {
@@ -119,8 +117,9 @@ pub struct PolicyEntry {
     pub n_requests: u64,
     /// Jobs that starved, over all repetitions.
     pub n_starved: u64,
+    /// The first repetition over time.
     #[serde(skip)]
-    timeline: Option<iotide_sim::Timeline>,
+    pub timeline: Option<iotide_sim::Timeline>,
 }
 
 /// How four numbers are spread over the repetitions.
@@ -137,7 +136,8 @@ pub struct Spread {
 }
 
 impl Spread {
-    fn all(&self) -> [Option<[f64; 5]>; 4] {
+    /// Returns them in the order of the table.
+    pub fn all(&self) -> [Option<[f64; 5]>; 4] {
         [self.max_stretch, self.geomean_stretch, self.io_slowdown, self.utilization]
     }
 }
@@ -321,7 +321,8 @@ impl SimulationReport {
         });
     }
 
-    fn in_words(&self) -> String {
+    /// Returns what was run, in a sentence without a full stop.
+    pub fn in_words(&self) -> String {
         let WorkloadEntry { source, n_jobs, bandwidth_bps, frame_s, load } = &self.workload;
         format!(
             "{}: {} on {}, wanting {} of its time; measured from {} to {}, {} with seed {}",
@@ -336,12 +337,13 @@ impl SimulationReport {
         )
     }
 
-    fn entries<'a>(&'a self, scenario: &'a ScenarioEntry) -> impl Iterator<Item = &'a PolicyEntry> {
+    /// Returns the policies of a scenario.
+    pub fn entries<'a>(&'a self, scenario: &'a ScenarioEntry) -> impl Iterator<Item = &'a PolicyEntry> {
         self.policies.iter().filter(|entry| entry.scenario == scenario.name)
     }
 
     /// The table of a scenario, its head first: a number, and its change against the first policy.
-    fn rows(&self, scenario: &ScenarioEntry) -> Vec<[String; 5]> {
+    pub fn rows(&self, scenario: &ScenarioEntry) -> Vec<[String; 5]> {
         let mut rows =
             vec![["policy", "max stretch", "mean stretch", "I/O slowdown", "utilisation"].map(str::to_owned)];
         for entry in self.entries(scenario) {
@@ -413,7 +415,8 @@ impl SimulationReport {
         )
     }
 
-    fn notes(&self, scenario: &ScenarioEntry) -> Vec<String> {
+    /// Returns what to know of the table of a scenario.
+    pub fn notes(&self, scenario: &ScenarioEntry) -> Vec<String> {
         let mut notes = Vec::new();
         let mut entries = self.entries(scenario).peekable();
         if let Some(first) = entries.peek() {
@@ -436,14 +439,6 @@ impl SimulationReport {
 }
 
 impl Document for SimulationReport {
-    fn to_page(&self) -> Option<String> {
-        Some(page::page(self))
-    }
-
-    fn pictures(&self) -> Vec<(String, String)> {
-        page::pictures(self)
-    }
-
     fn to_text(&self, width: usize, _: Ink) -> String {
         let mut out = String::new();
         for line in text::wrap(&self.in_words(), width) {
@@ -512,7 +507,8 @@ fn by_name<S: Serializer>(named: &impl Named, serializer: S) -> Result<S::Ok, S:
 }
 
 impl ScenarioEntry {
-    fn in_words(&self) -> String {
+    /// Returns how the storage was modelled, in a sentence without a full stop.
+    pub fn in_words(&self) -> String {
         let order = match self.order {
             Order::Id => "in a set the lowest id goes first",
             Order::FirstCome => "in a set the first come goes first",
@@ -579,26 +575,7 @@ fn signed_percent(change: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iotide_sched::{Policy, UnknownJobs};
-    use iotide_sim::{Contender, JobSpec, Knowledge, compare};
-
-    fn job(name: &str, compute_s: f64, io_bytes: f64) -> JobSpec {
-        JobSpec { name: name.into(), compute_s, io_bytes, iterations: None, start_s: 0.0, jitter: 0.05 }
-    }
-
-    fn report(name: &str) -> SimulationReport {
-        let jobs = vec![job(name, 9.0, 1e8), job("b", 90.0, 2e9), job("c", 90.0, 2e9)];
-        let workload = Workload { bandwidth_bps: 1e8, frame_s: [100.0, 1000.0], jobs };
-        let settings = IoSettings { n_timeline_bins: 100, ..IoSettings::ideal() };
-        let mut report = SimulationReport::new(name, &workload, 3, 1);
-        report.add_scenario("ideal", &settings, UnknownJobs::Together);
-        for policy in [Policy::Unscheduled, Policy::Set10(UnknownJobs::Together)] {
-            let contender = Contender { policy, knowledge: Knowledge::Given };
-            let outcomes = compare(&workload, &[contender], &settings, 3, 1).unwrap();
-            report.add_policy(policy.name(), &outcomes[0], Published::of(policy.name()));
-        }
-        report
-    }
+    use crate::samples::simulation as report;
 
     #[test]
     fn a_simulation_has_the_promised_names() {
@@ -638,39 +615,5 @@ mod tests {
         assert_eq!(line("set10").matches(" %)").count(), 4, "{text}");
         assert!(line("published").contains("(−16 %)") && line("published").contains("(+29 %)"), "{text}");
         assert!(text.contains("change against none"), "{text}");
-    }
-
-    #[test]
-    fn a_page_has_boxes_and_a_timeline_for_each_policy_and_asks_for_nothing() {
-        let html = report("a").to_page().unwrap();
-        assert_eq!(html.matches("<svg").count(), 3);
-        let others = html.replace("http://www.w3.org/2000/svg", "");
-        for outside in ["http:", "https:", "src=", "@import", "href=", "<script"] {
-            assert!(!others.contains(outside), "{outside}");
-        }
-        insta::assert_snapshot!(report("a").verdict(), @"under set10 the worst-off job takes 1.04 times as long as alone, under none 1.14 times; the mean stretch changes by −8 %");
-        assert!(html.contains("Stretch is how long a job took"), "{html}");
-        assert!(html.contains("class=\"w7\""), "somebody has all of the storage at some time");
-        let names: Vec<String> = report("a").pictures().into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["0-ideal.svg", "0-ideal-none.svg", "0-ideal-set10.svg"]);
-    }
-
-    #[test]
-    fn names_of_others_steer_neither_terminal_nor_page() {
-        let name = crate::steering::hostile("job");
-        let report = report(&name);
-        crate::steering::assert_steers_nothing(&report);
-        let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
-        assert_eq!(
-            (&json["workload"]["source"], &json["policies"][0]["jobs"][0]["name"]),
-            (&name.clone().into(), &name.into())
-        );
-    }
-
-    #[test]
-    fn nothing_a_workload_says_becomes_markup() {
-        let html = report("<b>\"'&</title><script>").to_page().unwrap();
-        assert!(!html.contains("<b>") && !html.contains("<script"), "{html}");
-        iotide_look::policy::assert_keeps_its_policy(&html);
     }
 }

@@ -17,7 +17,7 @@ pub struct Timeline {
     pub rows: Vec<TimelineRow>,
     /// What its times are counted from on a page.
     #[serde(skip)]
-    pub(crate) zero: Zero,
+    pub zero: Zero,
 }
 
 /// One rank or a few.
@@ -43,6 +43,7 @@ pub struct RowSums {
     pub bytes: f64,
     /// For how long any of them was under way.
     pub busy_s: f64,
+    /// The stretches themselves.
     #[serde(skip)]
     pub stretches: Vec<Stretch>,
 }

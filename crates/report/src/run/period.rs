@@ -224,7 +224,7 @@ impl Scores {
     }
 
     /// Names and sentences.
-    pub(crate) fn in_words(&self) -> Vec<(&'static str, String)> {
+    pub fn in_words(&self) -> Vec<(&'static str, String)> {
         let mut words = Vec::new();
         if let Some(periodicity) = self.periodicity {
             let alike = match periodicity {

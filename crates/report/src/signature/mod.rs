@@ -9,10 +9,8 @@ use serde::{Serialize, Serializer};
 
 pub use self::{
     chart::SignatureChart,
-    chart_page::signature_svg,
     fit::{FitReport, FitStart},
     log::{LogReport, LogRow, LogSource, LogTile},
-    page::log_page,
     table::SignatureTable,
 };
 
@@ -21,10 +19,8 @@ use crate::run::Loss;
 use crate::{Ink, SCHEMA};
 
 mod chart;
-mod chart_page;
 mod fit;
 mod log;
-mod page;
 mod table;
 
 /// The answer of `iotide signature` about samples that were given one by one.
@@ -250,7 +246,8 @@ impl SignatureEntry {
         self.signature.bandwidth_bps.len() as f64 * self.signature.interval_s
     }
 
-    fn headline(&self) -> String {
+    /// Returns what was found, in a sentence without a full stop.
+    pub fn headline(&self) -> String {
         let n = self.bursts.len() as u64;
         let bursts = match (n, self.period.period_s) {
             (0, _) => return "no burst that the samples have in common".to_owned(),
@@ -274,7 +271,8 @@ impl SignatureEntry {
         format!("{bursts}, {of}, confidence {}", text::percent(self.confidence))
     }
 
-    fn facts(&self, losses: &[Loss]) -> Rows {
+    /// Returns what there is to say line by line: a name and a sentence.
+    pub fn facts(&self, losses: &[Loss]) -> Rows {
         let mut rows = Rows::default();
         let n_used = text::counted(self.samples.used as u64, "sample");
         rows.row("evidence", format!("{n_used}, by method {}", self.method));
@@ -363,14 +361,6 @@ impl SignatureReport {
 }
 
 impl Document for SignatureReport {
-    fn to_page(&self) -> Option<String> {
-        Some(page::page(self))
-    }
-
-    fn pictures(&self) -> Vec<(String, String)> {
-        vec![("signature.svg".to_owned(), chart_page::signature_svg(&self.chart))]
-    }
-
     fn to_json(&self) -> String {
         iotide_look::text::json_document(self)
     }

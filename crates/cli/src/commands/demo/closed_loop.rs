@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use iotide_daemon::client;
+use iotide_pages::loop_page;
 use iotide_private::PrivateDir;
-use iotide_report::{DecisionList, LoopDemo, LoopJob, LoopRun, LoopSample, loop_page, text};
+use iotide_report::{DecisionList, LoopDemo, LoopJob, LoopRun, LoopSample, text};
 
 use super::DemoArgs;
 use super::live::Daemon;

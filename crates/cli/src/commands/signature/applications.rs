@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use iotide_api::{Found, JobLog, Loss, PrometheusQuestion, ThroughputLog, job_log, prometheus_log};
-use iotide_report::{LogReport, log_page};
+use iotide_pages::log_page;
+use iotide_report::LogReport;
 
 use super::output::{Kind, Table, Target};
 use super::{SignatureArgs, log_of, show};

@@ -12,7 +12,8 @@ use iotide_api::{
     signature_toml, throughput_log,
 };
 use iotide_formats::{date_unix_s, zone_offset_s};
-use iotide_report::{Document, signature_of_json, signature_svg};
+use iotide_pages::{Page, signature_svg};
+use iotide_report::{Document, signature_of_json};
 
 use self::output::{Kind, Target};
 use super::Form;
