@@ -52,7 +52,7 @@ fn check(tree: &Tree) -> Vec<String> {
 }
 
 /// Crates that get time and data as arguments, and so need no mocks.
-const QUIET: &[&str] = &["page", "table", "trace", "num", "analysis", "scaling", "sched", "sim", "ledger"];
+const QUIET: &[&str] = &["look", "table", "trace", "num", "analysis", "scaling", "sched", "sim", "ledger"];
 
 /// A crate may know what its row of the table in ARCHITECTURE.md lists, and only what lies on a lower layer.
 fn arrows_go_downward(tree: &Tree) -> Vec<String> {
@@ -155,8 +155,9 @@ fn quiet_crates_touch_nothing(tree: &Tree) -> Vec<String> {
 fn only_report_serialises(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
     for (path, source) in tree.sources("crates/") {
-        // How a plot is written is between the page and its own script.
-        let may = path.starts_with("crates/report/") || path.starts_with("crates/page/");
+        // How a plot is written is between a page and its own script.
+        let may =
+            ["crates/report/", "crates/look/", "crates/pages/"].iter().any(|room| path.starts_with(room));
         if !may && mentions(&source, "Serialize") {
             faults.push(format!(
                 "{path}: uses Serialize, but report alone knows the names and units people see: mirror the struct in \
@@ -240,9 +241,9 @@ fn tables_of_users_are_shared(tree: &Tree) -> Vec<String> {
 
 /// JSON goes to terminals, too: what steers one is escaped in the one place that makes it.
 fn json_is_made_in_one_place(tree: &Tree) -> Vec<String> {
-    let sources = ["crates/page/", "crates/report/", "crates/cli/src/"];
+    let sources = ["crates/look/", "crates/report/", "crates/pages/", "crates/cli/src/"];
     (sources.into_iter().flat_map(|room| tree.sources(room)))
-        .filter(|(path, _)| *path != "crates/page/src/text.rs")
+        .filter(|(path, _)| *path != "crates/look/src/text.rs")
         .filter(|(_, source)| {
             mentions(source, "to_string_pretty") || mentions(source, "serde_json::to_string")
         })
@@ -735,7 +736,7 @@ mod tests {
     fn json_that_may_steer_a_terminal_is_a_fault() {
         let code = "//! What is told.\nfn f() { serde_json::to_string(&told); }\n";
         breaks("crates/report/src/made.rs", code, "use text::json");
-        passes("crates/page/src/text.rs", code);
+        passes("crates/look/src/text.rs", code);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Everything about a run, as one page.
 #![allow(clippy::print_stdout)]
 
-use iotide_api::{Input, Report, ReportOptions, RunPage, report};
+use iotide_api::{Input, Report, ReportOptions, report};
+use iotide_pages::RunPage;
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Small writes all the time: a run that storage could serve better.

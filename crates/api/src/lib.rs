@@ -35,9 +35,8 @@ pub use iotide_live::{
 };
 pub use iotide_report::{
     CompareDocument, CompareSettings, Document, Failure, FitReport, Info, Ink, JobsReport, LabelledRun,
-    LadderReport, MeasuredRun, PlanReport, Plot, Quantity, Report, Run, RunPage, ScalingReport,
-    SignatureEntry, SignatureReport, SimulationReport, Source, StagingReport, SystemReport, TemplatesReport,
-    Untrusted,
+    LadderReport, MeasuredRun, PlanReport, Plot, Quantity, Report, Run, ScalingReport, SignatureEntry,
+    SignatureReport, SimulationReport, Source, StagingReport, SystemReport, TemplatesReport, Untrusted,
 };
 pub use iotide_scaling::{InputFormat, Measure, Scaling, Search};
 pub use iotide_sched::jobs::{JobPolicy, PolicyKnobs};

@@ -35,8 +35,6 @@ pub struct RunReport {
 }
 
 /// Says everything about a run: its period, who did what to which file, its labels and its I/O issues.
-///
-/// [`RunPage`](crate::RunPage) is one page of several answers.
 pub fn report(input: &Input, options: &ReportOptions) -> Result<RunReport, Error> {
     let mut observed = observe::<((Activity, Timeline), iotide_analysis::Observed)>(input, &options.open)?;
     let ((activity, timeline), seen) = std::mem::take(&mut observed.beside);

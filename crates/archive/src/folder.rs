@@ -18,8 +18,9 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::slice;
 
+use iotide_pages::archive_page;
 use iotide_private::{OpenDir, Part};
-use iotide_report::{ArchiveStatistics, Document, LineHead, LogIdentity, ResultLine, archive_page};
+use iotide_report::{ArchiveStatistics, Document, LineHead, LogIdentity, ResultLine};
 
 use crate::ArchiveError;
 use crate::parquet::RunsTable;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use iotide_num::SplitMix64;
-use iotide_report::{SampledRun, sample_page};
+use iotide_pages::{SampledRun, sample_page};
 
 use crate::{ArchiveError, for_each_run};
 

@@ -6,9 +6,10 @@ use std::rc::Rc;
 
 use crate::load::{ApplicationSums, Load};
 use iotide_analysis::{Category, Severity};
+use iotide_pages::{ListedRun, rests};
 use iotide_report::{
-    ApplicationCount, ArchiveStatistics, IssueCount, IssueShare, LabelledRun, ListedRun, Population,
-    RejectedLog, RejectionCount, ResultLine, Untrusted, rests,
+    ApplicationCount, ArchiveStatistics, IssueCount, IssueShare, LabelledRun, Population, RejectedLog,
+    RejectionCount, ResultLine, Untrusted,
 };
 
 /// Returns what a few runs add up to; those whose labels should not be counted are rejected.

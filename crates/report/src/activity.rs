@@ -1,6 +1,6 @@
 //! Who did what, to which file, in calls of which size: as it is told.
 
-use iotide_page::Untrusted;
+use iotide_look::Untrusted;
 use iotide_trace::{AccessSizes, ActivitySums, FileSums, Layer, LayerTimes, Op, OpActivity, Rank, SizeBin};
 use serde::Serialize;
 
@@ -49,7 +49,7 @@ pub struct HeatMap {
     pub rows: Vec<HeatRow>,
     /// What its times are counted from on a page.
     #[serde(skip)]
-    pub(crate) zero: Zero,
+    pub zero: Zero,
 }
 
 /// Bytes over time of one rank or a few.
@@ -197,63 +197,6 @@ impl Activity {
     }
 }
 
-impl HeatMap {
-    /// The most cells with anything in them on a page: it stays small for any run.
-    const MOST_CELLS: usize = 16_000;
-
-    /// The same with as many cells as a page can bear: neighbours in time, then neighbouring ranks, are put together.
-    pub(crate) fn for_page(&self) -> Self {
-        let mut map = self.clone();
-        let n_used = |map: &Self| {
-            let used = |cells: &[f64]| cells.iter().filter(|&&bytes| bytes > 0.0).count();
-            map.rows.iter().map(|row| used(&row.bytes_read) + used(&row.bytes_written)).sum::<usize>()
-        };
-        let mut by_time = true;
-        while n_used(&map) > Self::MOST_CELLS {
-            if by_time {
-                map.halve_bins();
-            } else {
-                map.halve_rows();
-            }
-            by_time = !by_time;
-        }
-        map
-    }
-
-    fn halve_bins(&mut self) {
-        let halved = |cells: &mut Vec<f64>| *cells = cells.chunks(2).map(|pair| pair.iter().sum()).collect();
-        for row in &mut self.rows {
-            halved(&mut row.bytes_read);
-            halved(&mut row.bytes_written);
-        }
-        self.n_bins = self.n_bins.div_ceil(2);
-        self.bin_s *= 2.0;
-    }
-
-    fn halve_rows(&mut self) {
-        let mut rows: Vec<HeatRow> = Vec::new();
-        let per_row = 2 * self.ranks_per_row as i32;
-        for row in std::mem::take(&mut self.rows) {
-            match rows.last_mut() {
-                Some(last)
-                    if last.first_rank >= 0 && row.first_rank / per_row == last.first_rank / per_row =>
-                {
-                    last.last_rank = row.last_rank;
-                    for (sums, cells) in
-                        [(&mut last.bytes_read, row.bytes_read), (&mut last.bytes_written, row.bytes_written)]
-                    {
-                        sums.resize(sums.len().max(cells.len()), 0.0);
-                        sums.iter_mut().zip(cells).for_each(|(sum, bytes)| *sum += bytes);
-                    }
-                }
-                _ => rows.push(row),
-            }
-        }
-        self.rows = rows;
-        self.ranks_per_row *= 2;
-    }
-}
-
 impl File {
     fn new(path: &str, sums: &FileSums) -> Self {
         Self {
@@ -356,11 +299,13 @@ fn size_rows(reads: &AccessSizes, writes: &AccessSizes) -> Vec<SizeRow> {
 }
 
 impl SizeRow {
-    pub(crate) fn n_reads(&self) -> u64 {
+    /// Returns how many reads there are.
+    pub fn n_reads(&self) -> u64 {
         self.reads + self.reads_on_average
     }
 
-    pub(crate) fn n_writes(&self) -> u64 {
+    /// Returns how many writes there are.
+    pub fn n_writes(&self) -> u64 {
         self.writes + self.writes_on_average
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use iotide_ledger::Name;
 use iotide_ledger::alarm::{On, Rule, RuleError, Scope};
-use iotide_page::{Untrusted, text};
+use iotide_look::{Untrusted, text};
 use serde::{Deserialize, Serialize};
 
 use crate::jobs::table;
@@ -265,7 +265,7 @@ impl AlarmList {
     /// Alarms of the past, each once, the latest first.
     ///
     /// The history has the begin and the end of an alarm. An end knows its begin; a begin is of interest only where its end was lost.
-    pub(crate) fn past(&self) -> impl Iterator<Item = &AlarmState> {
+    pub fn past(&self) -> impl Iterator<Item = &AlarmState> {
         self.history.iter().filter(|state| {
             let is_same = |other: &AlarmState| {
                 (&other.name, other.owner, &other.job) == (&state.name, state.owner, &state.job)
@@ -332,13 +332,13 @@ impl AlarmState {
     }
 
     /// How long it had fired at a time.
-    pub(crate) fn lasted(&self, until_unix_s: f64) -> String {
+    pub fn lasted(&self, until_unix_s: f64) -> String {
         text::seconds((until_unix_s - self.since_unix_s).max(0.0).round())
     }
 }
 
 /// A value of a condition: of bytes, as people say them.
-pub(crate) fn value_text(expr: &Untrusted, value: f64) -> String {
+pub fn value_text(expr: &Untrusted, value: f64) -> String {
     match (expr.mentions("bytes"), expr.mentions("rate("), expr.mentions("predicted_load")) {
         (_, _, true) | (true, true, _) => text::bandwidth(value),
         (true, false, _) => text::bytes(value),

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::archive_load::{ApplicationLoad, Coverage, TimeBucket, UserCount};
 use crate::document::Document;
 use crate::{Failure, Ink, SCHEMA};
-use iotide_page::Untrusted;
-use iotide_page::text::{self, Rows};
+use iotide_look::Untrusted;
+use iotide_look::text::{self, Rows};
 
 /// What an archive holds.
 ///
@@ -107,7 +107,8 @@ pub struct IssueShare {
 }
 
 impl IssueShare {
-    pub(crate) fn in_words(&self) -> String {
+    /// Returns whose runs they are and what could be saved.
+    pub fn in_words(&self) -> String {
         let application = self.application.as_ref().map_or("unknown".to_owned(), |name| name.for_terminal());
         let user = self.user.as_ref().map_or(String::new(), |user| format!(" of {}", user.for_terminal()));
         format!("{application}{user} {}", hours(self.core_hours))
@@ -196,7 +197,7 @@ impl Population {
 
 impl ArchiveStatistics {
     /// The populations by name.
-    pub(crate) fn populations(&self) -> [(&'static str, &Population); 3] {
+    pub fn populations(&self) -> [(&'static str, &Population); 3] {
         [("unique", &self.unique), ("weighted", &self.weighted), ("all", &self.all)]
     }
 
@@ -297,7 +298,7 @@ impl ArchiveStatistics {
     }
 
     /// Tables II and III of the paper, for reads and writes, and Figure 4 as a table.
-    pub(crate) fn tables(&self) -> Vec<ShareTable> {
+    pub fn tables(&self) -> Vec<ShareTable> {
         let mut tables = Vec::new();
         for access in ["write", "read"] {
             let magnitudes =
@@ -363,7 +364,7 @@ impl ArchiveStatistics {
 impl Document for ArchiveStatistics {
     fn to_json(&self) -> String {
         let document = json!({"schema": SCHEMA, "command": "categorize", "statistics": self.to_value()});
-        iotide_page::text::json_document(&document)
+        iotide_look::text::json_document(&document)
     }
 
     fn to_text(&self, width: usize, ink: Ink) -> String {
@@ -414,24 +415,29 @@ impl Serialize for ArchiveStatistics {
 }
 
 /// Shares of three populations.
-pub(crate) struct ShareTable {
-    pub(crate) title: String,
-    pub(crate) heads: Vec<&'static str>,
+pub struct ShareTable {
+    /// What it is about.
+    pub title: String,
+    /// The heads of its columns.
+    pub heads: Vec<&'static str>,
     /// The population, and its cells.
-    pub(crate) rows: Vec<(&'static str, Vec<ShareCell>)>,
+    pub rows: Vec<(&'static str, Vec<ShareCell>)>,
 }
 
 /// A share.
 #[derive(Clone, Debug)]
-pub(crate) struct ShareCell {
-    pub(crate) share: f64,
-    pub(crate) n: u64,
-    pub(crate) which: Which,
+pub struct ShareCell {
+    /// The share.
+    pub share: f64,
+    /// How many that are.
+    pub n: u64,
+    /// Whose share it is.
+    pub which: Which,
 }
 
 /// Whose share it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub enum Which {
     /// Of those that bear a label.
     Label(usize),
     /// Of those that bear none of these, as bits.
@@ -439,7 +445,7 @@ pub(crate) enum Which {
 }
 
 /// What a population is called.
-pub(crate) fn population_in_words(name: &str) -> &'static str {
+pub fn population_in_words(name: &str) -> &'static str {
     match name {
         "unique" => "application (heaviest run)",
         "weighted" => "… weighted by its runs",
@@ -490,11 +496,11 @@ impl CategorizeDocument {
     pub fn end(self, statistics: Option<&ArchiveStatistics>, failures: &[Failure]) -> String {
         let mut tail = "\n]".to_owned();
         if let Some(statistics) = statistics {
-            let json = iotide_page::text::json(statistics);
+            let json = iotide_look::text::json(statistics);
             tail.push_str(&format!(",\n\"statistics\":{json}"));
         }
         if !failures.is_empty() {
-            let json = iotide_page::text::json(failures);
+            let json = iotide_look::text::json(failures);
             tail.push_str(&format!(",\n\"failures\":{json}"));
         }
         tail.push_str("}\n");

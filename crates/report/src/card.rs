@@ -1,9 +1,6 @@
-//! The job card: what one asks of a run first, as facts and as the head of its page.
+//! The job card: what one asks of a run first.
 
-use std::fmt::Write;
-
-use iotide_page::html::{self, capitalised, escape};
-use iotide_page::{Untrusted, text};
+use iotide_look::{Untrusted, text};
 use iotide_trace::{ActivitySums, Layer, LayerSpeed, Rank};
 use serde::Serialize;
 
@@ -28,7 +25,7 @@ pub struct JobCard {
     pub ranks: Option<u64>,
     /// The word for one of them.
     #[serde(skip)]
-    noun: &'static str,
+    pub noun: &'static str,
     /// The number of nodes it was seen on.
     pub nodes: Option<u64>,
     /// How long it ran: as the source states, else from the first event to the last.
@@ -91,7 +88,8 @@ impl JobCard {
     pub const HOW: &'static str = "Bytes read and written, divided by the time that the slowest rank spent in I/O calls (reads, writes and metadata); \
                                    for a file that several ranks use, the time of its slowest rank. PyDarshan estimates performance the same way.";
 
-    pub(crate) fn new(run: &Run, sums: &ActivitySums) -> Self {
+    /// Returns the card of a run.
+    pub fn new(run: &Run, sums: &ActivitySums) -> Self {
         let source = &run.source;
         let job = &source.job;
         let seen_s = || Some(source.end_s? - source.start_s?).filter(|seconds| *seconds > 0.0);
@@ -121,22 +119,6 @@ impl JobCard {
         }
     }
 
-    /// Where, when and how large it was, as short facts.
-    fn circumstances(&self) -> Vec<(&'static str, String)> {
-        let mut facts = Vec::new();
-        facts.extend(self.user.as_ref().map(|user| ("user", user.for_terminal())));
-        facts.extend(self.job.as_ref().map(|job| ("job", job.for_terminal())));
-        facts.extend(self.started_unix_s.map(|start| ("started", text::date(start))));
-        // Where nobody says when it began, there is no end either.
-        let ended = self.started_unix_s.zip(self.run_time_s).map(|(start, seconds)| start + seconds);
-        facts.extend(ended.map(|end| ("ended", text::date(end))));
-        let ranks = if self.noun == "process" { "processes" } else { "ranks" };
-        facts.extend(self.ranks.map(|n| (ranks, text::count(n))));
-        facts.extend(self.nodes.map(|n| ("nodes", text::count(n))));
-        facts.extend(self.run_time_s.map(|seconds| ("run time", text::seconds(seconds))));
-        facts
-    }
-
     /// Names and sentences for the terminal: what the rest of the report does not say.
     pub(crate) fn in_words(&self) -> Vec<(&'static str, String)> {
         let mut rows = Vec::new();
@@ -163,120 +145,11 @@ impl JobCard {
         rows.extend(self.slowest_rank.map(|slowest| ("slowest rank", slowest.in_words())));
         rows
     }
-
-    /// The head of the run's page.
-    pub(crate) fn to_html(&self, path: &Untrusted, issues: Option<&crate::issue::RunIssues>) -> String {
-        let name = self.program.as_ref().map_or_else(|| path.file_name(), Clone::clone);
-        let mut html = format!("<p class=\"path\">{}</p>\n<h1>{}</h1>\n", path.for_html(), name.for_html());
-        html += "<dl class=\"job\">\n";
-        for (name, value) in self.circumstances() {
-            let _ = writeln!(html, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(&value));
-        }
-        html += "</dl>\n";
-        html += &self.command_html();
-        let _ = writeln!(html, "<ul class=\"answers\">");
-        let verdict = match self.verdict {
-            Some(Verdict::Periodic) => "periodic",
-            Some(Verdict::NotPeriodic) => "not periodic",
-            Some(Verdict::Unclear) => "unclear",
-            None => "not analysed",
-        };
-        let _ = writeln!(
-            html,
-            "<li><span class=\"badge\">{verdict}</span> {}.</li>",
-            escape(&capitalised(self.rhythm.strip_prefix("unclear: ").unwrap_or(&self.rhythm)))
-        );
-        if let (Some(issue), Some(issues)) = (&self.top_issue, issues) {
-            let badge = issues.top().map_or("low", |issue| issue.severity);
-            let word = issues.top().map_or("I/O issues", |issue| issue.severity);
-            let bar = issues.top().map_or(String::new(), crate::issue_page::gain_bar);
-            let _ = writeln!(
-                html,
-                "<li><span class=\"badge {badge}\">{word}</span> {}.{bar}</li>",
-                escape(&capitalised(issue))
-            );
-        }
-        html += "</ul>\n";
-        html += &html::tiles(self.tiles());
-        if let Some(how) = self.how_in_words() {
-            let _ = writeln!(html, "<p class=\"note\">{}</p>", escape(&how));
-        }
-        if !self.labels.is_empty() {
-            let chips: String =
-                self.labels.iter().map(|label| format!("<li>{}</li>", escape(label))).collect();
-            let _ = writeln!(html, "<ul class=\"chips\" aria-label=\"labels\">{chips}</ul>");
-        }
-        html
-    }
-
-    /// The command, folded if it is long.
-    fn command_html(&self) -> String {
-        const SHORT: usize = 90;
-        let Some(command) = &self.command else { return String::new() };
-        let shown = command.for_html();
-        if command.for_terminal().chars().count() <= SHORT {
-            return format!("<p class=\"command\"><code>{shown}</code></p>\n");
-        }
-        format!(
-            "<details class=\"command\"><summary>Command: <code>{}</code></summary><code>{shown}</code></details>\n",
-            command.shortened(SHORT).for_html()
-        )
-    }
-
-    fn tiles(&self) -> Vec<(&'static str, String)> {
-        let mut tiles = Vec::new();
-        let share = self.io_time_share.map_or_else(|| "not known".to_owned(), text::percent);
-        let is_more = self.io_time_share.is_some_and(|share| share > 1.0);
-        tiles.push((
-            if is_more { "of rank time in I/O (threads together)" } else { "of rank time in I/O" },
-            share,
-        ));
-        tiles.push(("read", text::bytes(self.bytes_read)));
-        tiles.push(("written", text::bytes(self.bytes_written)));
-        // Totals of files do not say when bytes were moved; the slowest rank does as far as it can.
-        tiles.push(match (self.bandwidth_bps, self.bandwidths.first()) {
-            (Some(bps), _) => ("bandwidth", text::bandwidth(bps)),
-            (None, Some(estimate)) => ("by the slowest rank (estimate)", text::bandwidth(estimate.bps)),
-            (None, None) => ("bandwidth", "not known".to_owned()),
-        });
-        tiles.extend(self.slowest_rank.map(|slowest| ("slowest rank", slowest.rank.to_string())));
-        let period = match (self.period_s, self.verdict) {
-            (Some(period_s), _) => text::seconds(period_s),
-            (None, Some(Verdict::Unclear)) => "unclear".to_owned(),
-            (None, Some(_)) => "none".to_owned(),
-            (None, None) => "not analysed".to_owned(),
-        };
-        tiles.push(("period", period));
-        tiles
-    }
-
-    fn how_in_words(&self) -> Option<String> {
-        let mut sentences = Vec::new();
-        sentences.push(match self.bandwidth_bps {
-            Some(bps) => format!("Bandwidth: {}. {}", text::bandwidth(bps), Self::BANDWIDTH),
-            None => "Bandwidth: this source does not tell when bytes were moved.".to_owned(),
-        });
-        if !self.bandwidths.is_empty() {
-            let each: Vec<String> = (self.bandwidths.iter())
-                .map(|Bandwidth { layer, bps, bytes, slowest_s }| {
-                    format!(
-                        "{} {} ({} in {})",
-                        layer.unwrap_or("calls"),
-                        text::bandwidth(*bps),
-                        text::bytes(*bytes),
-                        text::seconds(*slowest_s)
-                    )
-                })
-                .collect();
-            sentences.push(format!("By the slowest rank: {}. {}", each.join(", "), Self::HOW));
-        }
-        sentences.extend(self.slowest_rank.map(|slowest| format!("Slowest rank: {}.", slowest.in_words())));
-        Some(sentences.join(" "))
-    }
 }
 
 impl SlowRank {
-    fn in_words(&self) -> String {
+    /// Who took how long, in words.
+    pub fn in_words(&self) -> String {
         let others = match self.others_s {
             Some(others_s) if others_s > 0.0 => {
                 format!(", {} for the others in the middle", text::seconds(others_s))
@@ -348,16 +221,5 @@ mod tests {
         assert_eq!(posix.bps, 67_108_864.0 / 4.25);
         assert!((card.io_time_share.unwrap() - 19.0 / 80.0).abs() < 1e-12);
         assert_eq!(card.slowest_rank.map(|slowest| slowest.rank), Some(0));
-    }
-
-    #[test]
-    fn a_long_command_is_folded() {
-        let mut run = busy();
-        let sums = crate::samples::busy_sums();
-        for (length, is_folded) in [(10, false), (400, true)] {
-            run.source.job.exe = Some("x".repeat(length).into());
-            let html = JobCard::new(&run, &sums).to_html(&run.source.path, None);
-            assert_eq!(html.contains("<details class=\"command\">"), is_folded, "{length}");
-        }
     }
 }

@@ -5,21 +5,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use iotide_look::Untrusted;
 use iotide_num::{median, rank_sum_p};
-use iotide_page::Untrusted;
 use serde::Serialize;
 
 use crate::issue::Issue;
 use crate::{Document, Ink, SCHEMA, text};
 
-pub use measured::{FileRhythm, MeasuredRun};
+pub use measured::{FileRhythm, MeasuredRun, Outline};
 pub use quantity::Quantity;
+pub use words::{gains_in_words, presence_in_words};
 
 use measured::MeasuredFile;
 use quantity::Better;
 
 mod measured;
-mod page;
 mod quantity;
 mod words;
 
@@ -76,7 +76,7 @@ pub struct Side {
     pub runs: Vec<SideRun>,
     /// The bandwidth over time of its first run, for pictures.
     #[serde(skip)]
-    outline: measured::Outline,
+    pub outline: Outline,
 }
 
 /// A run of a side.
@@ -552,7 +552,8 @@ impl FileValues {
         }
     }
 
-    fn bytes(&self) -> f64 {
+    /// Returns the bytes moved.
+    pub fn bytes(&self) -> f64 {
         self.bytes_read + self.bytes_written
     }
 }
@@ -621,10 +622,6 @@ impl Document for CompareDocument {
 
     fn to_json(&self) -> String {
         text::json_document(self)
-    }
-
-    fn to_page(&self) -> Option<String> {
-        Some(self.page())
     }
 }
 

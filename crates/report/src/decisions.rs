@@ -1,6 +1,6 @@
 //! Decisions of a controller, as they are told: what was decided, why, what was expected of it, and what came of it.
 
-use iotide_page::{Untrusted, text};
+use iotide_look::{Untrusted, text};
 use iotide_sched::act::{
     Change, Controller, Decision, Effect, JobLoss, Quantity, Rule, RuleState, Verdict, id_of,
 };
@@ -126,7 +126,7 @@ impl HarmedJob {
     }
 
     /// What it lost, in words.
-    pub(crate) fn in_words(&self) -> String {
+    pub fn in_words(&self) -> String {
         format!(
             "lost {:.1} % of its time (standard error {:.1} %), {} {}",
             100.0 * self.time_lost,
@@ -144,7 +144,7 @@ impl EffectEntry {
     }
 
     /// `-42 %` of what.
-    pub(crate) fn in_words(&self) -> String {
+    pub fn in_words(&self) -> String {
         let words = Quantity::ALL
             .into_iter()
             .find(|quantity| quantity.name() == self.quantity)
@@ -154,10 +154,10 @@ impl EffectEntry {
 }
 
 /// Jobs that are shown of those that a decision harmed.
-pub(crate) const MOST_HARMED: usize = 8;
+pub const MOST_HARMED: usize = 8;
 
 /// A change as people write it.
-pub(crate) fn share(change: f64) -> String {
+pub fn share(change: f64) -> String {
     format!("{:+.0} %", 100.0 * change).replace('-', "−")
 }
 
@@ -205,17 +205,17 @@ impl DecisionEntry {
     }
 
     /// What it rests on, and why it is as it is.
-    pub(crate) fn why(&self) -> impl Iterator<Item = &Untrusted> {
+    pub fn why(&self) -> impl Iterator<Item = &Untrusted> {
         self.evidence.iter().chain(&self.reason).chain(&self.unclear)
     }
 
     /// By how much it was expected to change what it is about.
-    pub(crate) fn expectation(&self) -> String {
+    pub fn expectation(&self) -> String {
         self.expected.as_ref().map_or("–".to_owned(), |effect| share(effect.change))
     }
 
     /// What was measured, or why nothing was.
-    pub(crate) fn outcome(&self) -> String {
+    pub fn outcome(&self) -> String {
         match (&self.measured, &self.unclear) {
             (Some(measured), _) => share(measured.change),
             (None, Some(_)) => "unclear".to_owned(),
@@ -264,7 +264,7 @@ impl RuleEntry {
     }
 
     /// Whether it is used, and if not, why.
-    pub(crate) fn condition(&self) -> Untrusted {
+    pub fn condition(&self) -> Untrusted {
         match (&self.stopped, &self.trouble) {
             (Some(why), _) => format!("stopped: {}", why.as_said()).into(),
             (None, Some(why)) => format!("waits: {}", why.as_said()).into(),
@@ -273,7 +273,7 @@ impl RuleEntry {
     }
 
     /// What its last decisions were expected to change and changed, in words.
-    pub(crate) fn record(&self) -> String {
+    pub fn record(&self) -> String {
         let one = |judged: &Judged| {
             let expected = judged.expected.map_or("–".to_owned(), share);
             format!("{} (expected {expected})", share(judged.measured))
@@ -383,32 +383,7 @@ impl DecisionList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::web::{Frame, Role, decisions_page};
-    use iotide_sched::act::{Actor, Limits, Scope, State};
-
-    fn undone() -> DecisionEntry {
-        let rule = Rule {
-            name: "scratch".to_owned(),
-            actor: Actor::Sets,
-            scope: Scope::default(),
-            limits: Limits::default(),
-        };
-        let change = Change::Stage { job: "uid:7/a".into(), from: "/a".into(), to: "/b".into() };
-        let loss = JobLoss { job: "uid:7/<long>".into(), time: 0.05, error: 0.002, io_change: 0.1 };
-        let effect = Effect { quantity: Quantity::IoTime, without: 1.0, with: 0.6 };
-        let decision = Decision {
-            id: 3,
-            rule: 0,
-            at_s: 1.0,
-            change,
-            evidence: Vec::new(),
-            expected: None,
-            verdict: Verdict::Measured(effect),
-            harmed: vec![loss],
-            state: State::Undone("it cost job <long> 5.0 % of its time".to_owned()),
-        };
-        DecisionEntry::of(&decision, &rule, 0.0)
-    }
+    use crate::samples::undone;
 
     #[test]
     fn whom_a_decision_harmed_is_shown_with_what_it_cost() {
@@ -425,17 +400,6 @@ mod tests {
         let harmed = &json["decisions"][0]["harmed"][0];
         assert_eq!((&harmed["job"], &harmed["time_lost"]), (&"<long>".into(), &0.05.into()), "{json}");
         assert_eq!((&harmed["standard_error"], &harmed["io_time_change"]), (&0.002.into(), &0.1.into()));
-        let name = Untrusted::from("n1");
-        let frame = Frame {
-            role: Role::Operator,
-            who: &name,
-            node: &name,
-            at: "/decisions",
-            has_session: true,
-            now_unix_s: 1.7e9,
-        };
-        let page = decisions_page(&frame, &list);
-        assert!(page.contains("&lt;long&gt;</a> lost 5.0 % of its time"), "{page}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What asynchronous I/O required and got, as it is told.
 
 use iotide_analysis::{lost_s, required_bps, throughput_bps};
-use iotide_page::text;
+use iotide_look::text;
 use serde::Serialize;
 
 use crate::run::whole_bytes;

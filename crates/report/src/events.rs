@@ -1,6 +1,6 @@
 //! What a daemon tells those who listen.
 
-use iotide_page::Untrusted;
+use iotide_look::Untrusted;
 use serde::Serialize;
 
 /// A job has begun or ended.

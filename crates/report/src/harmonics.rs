@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use iotide_page::text;
+use iotide_look::text;
 
 /// A multiple of a candidate's frequency whose power stands out.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -30,7 +30,7 @@ impl From<&iotide_analysis::Harmonic> for Harmonic {
 const SHOWN: usize = 6;
 
 /// Returns the harmonics in one sentence, or `None` without any.
-pub(crate) fn in_words(harmonics: &[Harmonic], bursts: bool) -> Option<String> {
+pub fn in_words(harmonics: &[Harmonic], bursts: bool) -> Option<String> {
     if harmonics.is_empty() {
         return None;
     }

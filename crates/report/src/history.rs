@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use iotide_page::{Untrusted, text};
+use iotide_look::{Untrusted, text};
 
 /// How a run compares with earlier ones of the same application.
 #[derive(Clone, Debug, Serialize)]
@@ -49,7 +49,7 @@ pub struct LabelShare {
 
 impl History {
     /// The comparison in a sentence or a few, one a line.
-    pub(crate) fn in_words(&self) -> String {
+    pub fn in_words(&self) -> String {
         let of = self.application.for_terminal();
         let earlier = format!("{} of {of}", text::counted(self.n_runs, "earlier run"));
         if self.quantities.is_empty() {
@@ -81,7 +81,7 @@ impl Comparison {
     }
 
     /// The row of a table: what, how much, how much usually, and the ratio.
-    pub(crate) fn cells(&self) -> [String; 4] {
+    pub fn cells(&self) -> [String; 4] {
         let (what, shown) = self.shown();
         let ratio = self.ratio.map_or("–".to_owned(), times);
         let mark = if self.unusual { " (unusual)" } else { "" };

@@ -1,7 +1,7 @@
 //! What a trace holds, as it is told.
 
-use iotide_page::Untrusted;
-use iotide_page::text::{self, Rows};
+use iotide_look::Untrusted;
+use iotide_look::text::{self, Rows};
 use serde::{Serialize, Serializer};
 
 use crate::run::{Loss, whole_bytes, whole_bytes_if_any};
@@ -339,7 +339,7 @@ impl SegmentLine<'_> {
 }
 
 fn json_line(value: &impl Serialize) -> String {
-    let mut line = iotide_page::text::json(value);
+    let mut line = iotide_look::text::json(value);
     line.push('\n');
     line
 }

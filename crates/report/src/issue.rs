@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use iotide_analysis::IssuesVerdict;
-use iotide_page::Untrusted;
-use iotide_page::text::{self, Rows};
+use iotide_look::Untrusted;
+use iotide_look::text::{self, Rows};
 
 mod words;
 
@@ -172,7 +172,7 @@ impl Issue {
     }
 
     /// The numbers behind it, each with its unit.
-    pub(crate) fn evidence_in_words(&self) -> String {
+    pub fn evidence_in_words(&self) -> String {
         let numbers = self.evidence.iter().filter(|number| number.value != 0.0);
         let told: Vec<String> = numbers.map(|one| text::named_number(one.name, one.value)).collect();
         told.join(", ")
@@ -209,7 +209,7 @@ impl RunIssues {
     }
 
     /// Issues that are told in full, each with those on the same calls.
-    pub(crate) fn blocks(&self) -> impl Iterator<Item = (&Issue, Vec<&Issue>)> {
+    pub fn blocks(&self) -> impl Iterator<Item = (&Issue, Vec<&Issue>)> {
         self.issues.iter().filter(|issue| issue.same_calls_as.is_none()).map(|head| {
             let same = self.issues.iter().filter(|issue| issue.same_calls_as == Some(head.id));
             (head, same.collect())
@@ -233,7 +233,7 @@ impl RunIssues {
 }
 
 /// The checks that could not be judged, by reason: "offsets of calls are not in the source (random_reads, redundant_reads); …".
-pub(crate) fn not_judged_in_words(not_judged: &[NotJudged]) -> String {
+pub fn not_judged_in_words(not_judged: &[NotJudged]) -> String {
     let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
     for NotJudged { id, reason } in not_judged {
         match by_reason.iter_mut().find(|(known, _)| known == reason) {

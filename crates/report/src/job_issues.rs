@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use iotide_analysis::{IssueConfig, Issues, issues};
 use iotide_ledger::{Counters, Metric};
-use iotide_page::text::Rows;
+use iotide_look::text::Rows;
 use iotide_trace::{
     ActivitySums, FileId, FileRecord, JobInfo, Layer, Rank, SMALL_BELOW_BYTES, SmallCalls, WayRecord,
 };

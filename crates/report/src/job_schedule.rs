@@ -2,16 +2,14 @@
 
 use std::fmt::Write;
 
+use iotide_look::Untrusted;
 use iotide_num::{mean, mean_half_width};
-use iotide_page::Untrusted;
 use iotide_sim::jobs::{JobLabel, JobState, JobsMetrics, JobsWorkload, Resized, Schedule};
 use serde::{Serialize, Serializer};
 
 use crate::document::Document;
 use crate::{Ink, SCHEMA, text};
 
-mod gantt;
-mod page;
 mod words;
 
 pub use words::Figure;
@@ -36,8 +34,9 @@ pub struct JobsReport {
     pub policies: Vec<JobPolicyEntry>,
     /// What of the log could not be used.
     pub losses: Vec<crate::Loss>,
+    /// Runs that are shown over time.
     #[serde(skip)]
-    drawn: Vec<Drawn>,
+    pub drawn: Vec<DrawnSchedule>,
 }
 
 /// A machine and its jobs in brief.
@@ -174,13 +173,19 @@ pub struct JobsRun {
 
 /// A run that is shown over time.
 #[derive(Clone, Debug)]
-struct Drawn {
-    policy: &'static str,
-    malleable: Option<f64>,
-    nodes: u32,
-    ids: Vec<String>,
-    kinds: Vec<&'static str>,
-    schedule: Schedule,
+pub struct DrawnSchedule {
+    /// The policy.
+    pub policy: &'static str,
+    /// The share of the jobs that was made malleable.
+    pub malleable: Option<f64>,
+    /// The number of nodes.
+    pub nodes: u32,
+    /// The names of the jobs.
+    pub ids: Vec<String>,
+    /// Their kinds.
+    pub kinds: Vec<&'static str>,
+    /// When and where they ran.
+    pub schedule: Schedule,
 }
 
 impl JobsReport {
@@ -275,7 +280,7 @@ impl JobsReport {
         workload: &JobsWorkload,
         schedule: Schedule,
     ) {
-        self.drawn.push(Drawn {
+        self.drawn.push(DrawnSchedule {
             policy,
             malleable,
             nodes: workload.nodes,
@@ -368,10 +373,6 @@ impl Document for JobsReport {
     }
 
     fn to_json(&self) -> String {
-        iotide_page::text::json_document(self)
-    }
-
-    fn to_page(&self) -> Option<String> {
-        Some(self.page())
+        iotide_look::text::json_document(self)
     }
 }

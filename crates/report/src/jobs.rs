@@ -5,8 +5,8 @@ use std::fmt::Write;
 use iotide_ledger::{Cell, Counters, Metric};
 use serde::{Deserialize, Serialize};
 
-use iotide_page::Untrusted;
-use iotide_page::text::{self, Rows};
+use iotide_look::Untrusted;
+use iotide_look::text::{self, Rows};
 
 use crate::series::JobRates;
 
@@ -433,12 +433,12 @@ impl JobList {
 
 impl JobEntry {
     /// The program that works in it. An older daemon says it as the job's name.
-    pub(crate) fn program(&self) -> &Untrusted {
+    pub fn program(&self) -> &Untrusted {
         if self.program.is_empty() { &self.name } else { &self.program }
     }
 
     /// Whether it has a name beside that of its program.
-    pub(crate) fn has_own_name(&self) -> bool {
+    pub fn has_own_name(&self) -> bool {
         !self.name.is_empty() && self.name != *self.program()
     }
 

@@ -1,7 +1,7 @@
 //! What a control socket or a detector that listens says of jobs, for those who act on it.
 
 use iotide_analysis::online::NextPhase;
-use iotide_page::Untrusted;
+use iotide_look::Untrusted;
 use iotide_sched::staging::Forecast;
 use iotide_sched::{KnownJob, Load};
 use serde::Deserialize;

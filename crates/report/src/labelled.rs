@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use iotide_analysis::{Access, Categories, Category, CategoryMethod, Evidence, FoundPeriod, Label};
-use iotide_page::Untrusted;
-use iotide_page::text::{self, Rows};
+use iotide_look::Untrusted;
+use iotide_look::text::{self, Rows};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -193,7 +193,7 @@ impl<'a> RejectedLog<'a> {
 }
 
 fn line_of(value: &impl Serialize) -> String {
-    let mut line = iotide_page::text::json(value);
+    let mut line = iotide_look::text::json(value);
     line.push('\n');
     line
 }
@@ -204,7 +204,7 @@ pub struct LabelEvidence(Vec<Label>);
 
 impl LabelEvidence {
     /// A row for each label: its name, how sure it is, and the numbers it rests on.
-    pub(crate) fn cells(&self) -> impl Iterator<Item = [String; 3]> {
+    pub fn cells(&self) -> impl Iterator<Item = [String; 3]> {
         self.0.iter().map(|label| {
             let numbers =
                 label.evidence.iter().map(|Evidence { name, value }| text::named_number(name, *value));

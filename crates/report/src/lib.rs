@@ -1,7 +1,7 @@
-//! What a reader is told: one schema, one text form, one picture book.
+//! What a reader is told: one schema, one text form.
 //!
-//! A [`Report`] is filled from what the analyses found and says it three times: [`Document::to_json`] to scripts,
-//! [`Document::to_text`] to a terminal, [`RunPage`] to a browser. This crate alone knows the names, units and rounding
+//! A [`Report`] is filled from what the analyses found and says it twice: [`Document::to_json`] to scripts and
+//! [`Document::to_text`] to a terminal; a crate above makes pages of it. This crate alone knows the names, units and rounding
 //! people see; the names of its [`SCHEMA`] are only ever added to.
 //!
 //! ```
@@ -13,31 +13,30 @@
 
 use serde::Serialize;
 
-pub use iotide_page::{Ink, Plot, Untrusted, text};
+pub use iotide_look::{Ink, Plot, Untrusted, text};
 
 pub use crate::{
-    activity::Activity,
+    activity::{Activity, File, HeatMap, HeatRow, LayerTime, Operation as ActivityOperation, SizeRow},
     alarms::{
         AlarmDone, AlarmList, AlarmRule, AlarmState, NewAlarm, ProxyAlarm, ProxyDone, ProxyNewAlarm,
         alarm_level, alertmanager_json, webhook_json,
     },
     archive::{
         ApplicationCount, ArchiveStatistics, CategorizeDocument, IssueCount, IssueShare, Population,
-        RejectionCount,
+        RejectionCount, ShareCell, ShareTable, Which,
     },
     archive_load::{ApplicationLoad, Coverage, TimeBucket, UserCount, folded},
-    archive_page::{ListedRun, archive_page, rests},
     card::{Bandwidth, JobCard, SlowRank},
     compare::{
         Change as SideChange, CompareDocument, CompareSettings, FileRhythm, FileRow, FileValues, IssueRow,
-        LabelRow, MeasuredRun, Presence, Quantity, QuantityRow, Side, SideRun, SizesRow, Values, Verdict,
+        LabelRow, MeasuredRun, Outline, Presence, Quantity, QuantityRow, Side, SideRun, SizesRow, Values,
+        Verdict as SideVerdict,
     },
     decisions::{DecisionEntry, DecisionList, EffectEntry, HarmedJob, Judged, RuleEntry, RulePlace},
     demand::{AsyncPhase, Demand, Need},
     document::Document,
     events::{JobEvent, LoginLink, MissedEvents, ModelEvent, PredictionEvent, RatesEvent},
     history::{Comparison, History, LabelShare},
-    html::RunPage,
     info::{
         DarshanInfo, Dxt, Function, Heatmap, Info, InfoJob, InfoSource, JobId, LogInfo, Lustre, Map, Module,
         Number, Operation, RecordLine, SegmentLine,
@@ -45,8 +44,8 @@ pub use crate::{
     issue::{Gain, Issue, NotJudged, RunIssues},
     job_issues::issues_of_counters,
     job_schedule::{
-        Figure, FigureSource, JobFateEntry, JobPolicyEntry, JobsReport, JobsRun, MachineEntry, Ratios,
-        ResizeEntry,
+        DrawnSchedule, Figure, FigureSource, JobFateEntry, JobPolicyEntry, JobsReport, JobsRun, MachineEntry,
+        Ratios, ResizeEntry,
     },
     jobs::{
         EarlierRun, JobDocument, JobEntry as WatchedJob, JobIo, JobList, JobMpi, JobStaging, JobTime,
@@ -59,7 +58,10 @@ pub use crate::{
     loop_demo::{LoopDemo, LoopJob, LoopRun, LoopSample},
     modules::{FilesByUse, LogModules, ModuleCalls, ModuleCounts, ModuleFacts, UsedFiles},
     nodes::{NodeEntry, NodeList},
-    patterns::{CommonSize, Patterns},
+    patterns::{
+        AccessOrder, CommonSize, FileCounts, FileGroup, MountSums, MpiIoCalls, MpiIoWay, OrderCounts,
+        Patterns, RequestSizes, SizeRange,
+    },
     pictures::{pictures, pictures_of_both, pictures_of_dft},
     plan::{PlanEntry, PlanReport},
     profile::{
@@ -67,11 +69,10 @@ pub use crate::{
     },
     resize_advice::{ResizeAdvice, SizeAdvice},
     rhythm::{Pause, Rhythm},
-    run::{Loss, Run, Source},
-    sample_page::{SampledRun, sample_page},
+    run::{Loss, Run, Source, Verdict},
     scaling::{
-        AdviceEntry, FactorEntry, ModelEntry, ModelFailure, PieceEntry, PointEntry, PredictionEntry,
-        ScalingReport, ScalingSource, TermEntry,
+        AdviceEntry, DrawnModel, FactorEntry, ModelEntry, ModelFailure, PieceEntry, PointEntry,
+        PredictionEntry, ScalingReport, ScalingSource, TermEntry,
     },
     scaling_print::PrintError,
     schedule::{
@@ -80,12 +81,13 @@ pub use crate::{
     series::{JobRates, ListedMetric, MetricList, SeriesDocument, SeriesValue, rates_of},
     sets::{JobAtStorage, JobOfSource, SourceJobs, SourceTarget, StorageJobs, WhoKnows},
     signature::{
-        FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,
-        SignatureTable, method_name, signature_of_json,
+        BurstEntry, FitReport, FitStart, GroupEntry, LogReport, LogRow, LogSource, LogTile, SignatureChart,
+        SignatureEntry, SignatureReport, SignatureTable, method_name, signature_of_json,
     },
     staging::{LeftFile, StageAnswer, StagedCheck, StagedFiles, Staging},
     staging_simulation::{
-        LossEntry, ModelledAt, ModelledFigure, StagingBrief, StagingEntry, StagingReport, StateTimes,
+        DrawnStaging, LossEntry, ModelledAt, ModelledFigure, StagingBrief, StagingEntry, StagingReport,
+        StateTimes,
     },
     system::{
         Estimate, Forecast, ForecastJob, ForecastParts, ForecastState, ForecastStorage, Frame,
@@ -96,17 +98,14 @@ pub use crate::{
         CellEntry, FileSystemEntry, FoundTemplate, LadderReport, RunOfTemplate, StorageEntry, TargetEntry,
         TargetErrorsEntry, TemplatesReport,
     },
-    timeline::Timeline,
+    timeline::{RowSums, Timeline, TimelineRow},
     zero::Zero,
 };
 
 mod activity;
-mod activity_chart;
-mod activity_page;
 mod alarms;
 mod archive;
 mod archive_load;
-mod archive_page;
 mod card;
 mod compare;
 mod decisions;
@@ -115,10 +114,8 @@ mod document;
 mod events;
 mod harmonics;
 mod history;
-mod html;
 mod info;
 mod issue;
-mod issue_page;
 mod job_issues;
 mod job_schedule;
 mod jobs;
@@ -137,7 +134,7 @@ mod profile;
 mod resize_advice;
 mod rhythm;
 mod run;
-mod sample_page;
+#[allow(dead_code)] // Tests of pages show what was made by hand, too.
 #[cfg(test)]
 mod samples;
 mod scaling;
@@ -154,7 +151,7 @@ mod stream;
 mod system;
 mod templates;
 mod timeline;
-pub mod web;
+pub mod words;
 mod zero;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.

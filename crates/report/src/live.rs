@@ -1,7 +1,7 @@
 //! A running job, as it is told: one line a prediction, or a screen that is drawn anew.
 
 use iotide_analysis::online::{self, Reason, RegimeChangeKind};
-use iotide_page::{Untrusted, text};
+use iotide_look::{Untrusted, text};
 use serde::Serialize;
 
 use crate::run::{Loss, Source};
@@ -24,7 +24,7 @@ impl<T: Serialize> LiveLine<T> {
 
     /// Returns the line, without its end.
     pub fn to_json(&self) -> String {
-        iotide_page::text::json(self)
+        iotide_look::text::json(self)
     }
 }
 

@@ -1,8 +1,6 @@
 //! Jobs on one storage without and with a controller: what `iotide demo --loop` shows.
 
-use iotide_page::chart::{Axis, Look, Mark, Series, Xs};
-use iotide_page::html::{FOOT, SCRIPT, Section, escape, head, own_style, table};
-use iotide_page::{Plot, text};
+use iotide_look::text;
 
 use crate::decisions::{DecisionList, share};
 
@@ -59,15 +57,6 @@ impl LoopRun {
         let bytes = last.bytes.checked_sub(first.bytes).filter(|bytes| *bytes > 0)?;
         Some((last.io_s - first.io_s) / bytes as f64).filter(|cost| *cost > 0.0)
     }
-
-    fn rates_bps(&self, job: usize) -> (Vec<f64>, Vec<f64>) {
-        let samples = self.jobs.get(job).map_or(&[][..], Vec::as_slice);
-        let pairs = self.at_s.iter().zip(samples);
-        let rate = |((from_s, from), (to_s, to)): ((&f64, &LoopSample), (&f64, &LoopSample))| {
-            (*from_s, to.bytes.saturating_sub(from.bytes) as f64 / (to_s - from_s).max(1e-3))
-        };
-        pairs.clone().zip(pairs.skip(1)).map(rate).unzip()
-    }
 }
 
 impl LoopDemo {
@@ -102,7 +91,8 @@ impl LoopDemo {
         }
     }
 
-    fn rows(&self) -> Vec<[String; 5]> {
+    /// A row for each job, and one for all: its name, what it does, what a megabyte takes without and with, and the change.
+    pub fn rows(&self) -> Vec<[String; 5]> {
         // A second for a megabyte is a microsecond for a byte.
         let shown = |cost: Option<f64>| cost.map_or("–".to_owned(), |cost| text::seconds(1e6 * cost));
         let (jobs, mean) = self.costs();
@@ -142,127 +132,6 @@ impl LoopDemo {
         }
         out
     }
-
-    /// As a page.
-    pub fn html(&self) -> String {
-        let style = own_style(include_str!("tables.css"));
-        let mut html = head("The loop, closed · iotide demo", &style, SCRIPT);
-        html += &format!(
-            "<main>\n<header><p class=\"path\">iotide demo --loop</p><h1>{}</h1>\n<p>{} jobs share a storage that lets {} through. First it serves requests as they come; \
-             then a daemon watches the same jobs, finds the periods of their I/O, tries out in the simulator what taking turns by sets would bring, \
-             tells the storage, and measures what came of it.</p></header>\n",
-            escape(&iotide_page::html::capitalised(&text::whole_numbers(&self.verdict()))),
-            self.jobs.len(),
-            text::bandwidth(self.bandwidth_bps),
-        );
-        let wide = |table: String| format!("<div class=\"wide\" tabindex=\"0\">{table}</div>");
-        let section = |id, title: &str, body| Section { id, title: title.to_owned(), body, narrow: false };
-        // Narrow enough for a phone.
-        let rows = self
-            .rows()
-            .into_iter()
-            .map(|[job, what, without, with, change]| [format!("{job}: {what}"), without, with, change]);
-        let jobs = wide(table(["job", "without", "with", "change"], rows));
-        let mut sections = vec![section("jobs", "How long a megabyte takes each job", jobs)];
-        for plot in self.plots() {
-            sections.push(section(plot.name, plot.title, plot.to_figure("a")));
-        }
-        sections.push(section(
-            "decisions",
-            "What was decided, and what came of it",
-            self.decisions_in_words(),
-        ));
-        for section in sections {
-            section.write(&mut html, "loop");
-        }
-        html += &format!("<script>{SCRIPT}</script>\n{FOOT}");
-        html
-    }
-
-    fn decisions_in_words(&self) -> String {
-        if self.decisions.decisions.is_empty() {
-            return "<p>Nothing.</p>\n".to_owned();
-        }
-        let mut html = String::new();
-        for decision in self.decisions.decisions.iter().rev() {
-            html += &format!(
-                "<h3>{}: {}</h3>\n<p>Expected {}, measured {}; {}.</p>\n<ul>\n",
-                decision.id,
-                escape(&decision.change.for_terminal()),
-                escape(&decision.expectation()),
-                escape(&decision.outcome()),
-                escape(&decision.state),
-            );
-            for why in decision.why() {
-                html += &format!("<li>{}</li>\n", escape(&why.for_terminal()));
-            }
-            html += "</ul>\n";
-        }
-        html
-    }
-
-    /// What the axis of the pictures must hold: what was written between two looks may be more than the storage lets through in that time, for a look is
-    /// sometimes late.
-    fn highest_bps(&self) -> f64 {
-        let of_run =
-            |run: &LoopRun| (0..self.jobs.len()).flat_map(|job| run.rates_bps(job).1).fold(0.0, f64::max);
-        of_run(&self.without).max(of_run(&self.with)).max(self.bandwidth_bps)
-    }
-
-    fn plots(&self) -> Vec<Plot> {
-        let end_s = [&self.without, &self.with]
-            .iter()
-            .filter_map(|run| run.at_s.last())
-            .fold(0.0, |a: f64, b| a.max(*b));
-        if end_s <= 0.0 {
-            return Vec::new();
-        }
-        let highest_bps = self.highest_bps();
-        let plot = |name, title, caption: &str, run: &LoopRun, marks| {
-            let series = self.jobs.iter().enumerate().map(|(n, job)| {
-                let (at_s, rates) = run.rates_bps(n);
-                Series {
-                    label: job.name.clone().into(),
-                    look: Look::Beat,
-                    colour: n,
-                    step: true,
-                    x: Xs::At(at_s),
-                    mid: rates,
-                    lo: Vec::new(),
-                    hi: Vec::new(),
-                }
-            });
-            Plot {
-                name,
-                title,
-                caption: caption.to_owned(),
-                x: Axis::time("time", 0.0, end_s),
-                y: Axis::bandwidth("written", 1.05 * highest_bps),
-                bands: Vec::new(),
-                series: series.filter(|series| !series.mid.is_empty()).collect(),
-                marks,
-                dots: Vec::new(),
-                keys: Vec::new(),
-            }
-        };
-        let mark = |at| Mark { at, label: "decided".to_owned(), strong: true };
-        vec![
-            plot(
-                "without",
-                "Without",
-                "What each job writes: whoever asks is served.",
-                &self.without,
-                Vec::new(),
-            ),
-            plot(
-                "with",
-                "With the loop",
-                "The same jobs; from the mark on, jobs with short periods have the larger share, and those of a set take turns.",
-                &self.with,
-                self.decided_s.map(mark).into_iter().collect(),
-            ),
-        ]
-    }
 }
 
 #[cfg(test)]
@@ -292,9 +161,6 @@ mod tests {
             "{jobs:?} {mean:?}"
         );
         assert!(demo.verdict().contains("changed by −50 %"), "{}", demo.verdict());
-        let html = demo.html();
-        iotide_page::policy::assert_keeps_its_policy(&html);
-        assert!(html.contains("&lt;a&gt;") && !html.contains("<a>"));
         demo.decided_s = Some(9.0);
         assert!(demo.verdict().ends_with("too late to tell what came of it"), "{}", demo.verdict());
         demo.decided_s = None;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iotide_page::Untrusted;
-use iotide_page::text;
+use iotide_look::Untrusted;
+use iotide_look::text;
 use serde::{Deserialize, Serialize};
 
 use crate::jobs::table;
@@ -81,7 +81,7 @@ impl NodeList {
     }
 
     /// Every node with how far it is below the root, each after the one that it sends to.
-    pub(crate) fn in_tree_order(&self) -> Vec<(usize, &NodeEntry)> {
+    pub fn in_tree_order(&self) -> Vec<(usize, &NodeEntry)> {
         let mut below: BTreeMap<&str, Vec<&NodeEntry>> = BTreeMap::new();
         let names: BTreeSet<&str> = self.nodes.iter().map(|node| node.node.as_said()).collect();
         for node in &self.nodes {
@@ -112,7 +112,7 @@ impl NodeList {
 
 impl NodeEntry {
     /// What is wrong with it, in words.
-    pub(crate) fn faults(&self) -> Vec<&'static str> {
+    pub fn faults(&self) -> Vec<&'static str> {
         let mut faults = Vec::new();
         if self.silent_s > SILENT_S {
             faults.push("silent");

@@ -1,6 +1,6 @@
 //! How calls went about their files, and which files there were: request sizes, order, mount points, counts.
 
-use iotide_page::Untrusted;
+use iotide_look::Untrusted;
 use iotide_trace::{AccessFacts, ActivitySums, FileSums, JobInfo, Layer, SIZE_RANGES};
 use serde::Serialize;
 

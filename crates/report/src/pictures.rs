@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use iotide_analysis::RunAnalysis;
+use iotide_look::chart::{Axis, Band, BandKind, EMBEDDED, Look, Mark, Series, Xs, highest, merged};
+use iotide_look::html::capitalised;
+use iotide_look::palette::N_COLOURS;
+use iotide_look::{Plot, text};
 use iotide_num::{autocorrelation, quantile, spectrum};
-use iotide_page::chart::{Axis, Band, BandKind, EMBEDDED, Look, Mark, Series, Xs, highest, merged};
-use iotide_page::html::capitalised;
-use iotide_page::palette::N_COLOURS;
-use iotide_page::{Plot, text};
 use iotide_trace::{Direction, SampledSignal, StepSignal};
 
 use crate::zero::Zero;

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::document::Document;
 use crate::{Ink, SCHEMA, text};
-use iotide_page::Untrusted;
+use iotide_look::Untrusted;
 
 /// The answer of `iotide sets plan`.
 #[derive(Clone, Debug, Serialize)]
@@ -60,7 +60,7 @@ impl PlanReport {
 
 impl Document for PlanReport {
     fn to_json(&self) -> String {
-        iotide_page::text::json_document(self)
+        iotide_look::text::json_document(self)
     }
 
     fn to_text(&self, _: usize, _: Ink) -> String {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::scaling::ScalingReport;
 use crate::text;
-use iotide_page::Untrusted;
+use iotide_look::Untrusted;
 
 /// One value that a run measured.
 #[derive(Clone, Debug, PartialEq)]

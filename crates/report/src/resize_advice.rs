@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use iotide_page::Untrusted;
+use iotide_look::Untrusted;
 use serde::Serialize;
 
 use crate::document::Document;
@@ -189,6 +189,6 @@ impl Document for ResizeAdvice {
     }
 
     fn to_json(&self) -> String {
-        iotide_page::text::json_document(self)
+        iotide_look::text::json_document(self)
     }
 }

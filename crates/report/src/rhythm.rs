@@ -1,6 +1,6 @@
 //! Rhythms in words: which hold at once, which follow each other, and what interrupts them.
 
-use iotide_page::text;
+use iotide_look::text;
 use serde::Serialize;
 
 use crate::run::whole_bytes;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use iotide_analysis::{Harmonics, Method, OutlierDetector, RunAnalysis, RunConfig, RunError};
-use iotide_page::text::{self, Rows};
-use iotide_page::{Numbers, Plot, Untrusted};
+use iotide_look::text::{self, Rows};
+use iotide_look::{Numbers, Plot, Untrusted};
 use iotide_trace::{ActivitySums, Direction, JobInfo, SamplingKind, Tally};
 use serde::{Serialize, Serializer};
 
@@ -699,7 +699,8 @@ impl From<&iotide_trace::Loss> for Loss {
 }
 
 impl Loss {
-    pub(crate) fn in_words(&self) -> String {
+    /// Returns the loss in words.
+    pub fn in_words(&self) -> String {
         let records = self.records.map(|n| format!(" ({})", text::counted(n, "record"))).unwrap_or_default();
         let since = self.since_s.map(|s| format!(", since {}", text::moment(s))).unwrap_or_default();
         format!("{}{records}{since}", self.what.for_terminal())

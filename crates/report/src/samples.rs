@@ -1,15 +1,22 @@
 //! Findings made by hand, so that what is said of them can be checked without finding anything.
 
 use iotide_analysis::{
-    AutocorrelationEstimate, Candidate, PeriodEstimate, Phase, Rhythm, RunAnalysis, RunConfig, RunError,
-    Scores, Verdict, Wave,
+    AutocorrelationEstimate, Burst, Candidate, PeriodEstimate, Phase, RejectedSample, Rhythm, RunAnalysis,
+    RunConfig, RunError, Sample, SampleRejection, Scores, Signature, SignatureMethod, Spread, UsedSample,
+    Verdict, Wave,
 };
+use iotide_scaling::{FitConfig, Measurement, Series, fit};
+use iotide_sched::act::{
+    Actor, Change, Decision, Effect, JobLoss, Limits, Quantity, Rule, Scope, State, Verdict as ActVerdict,
+};
+use iotide_sched::{Policy, UnknownJobs};
+use iotide_sim::{Contender, IoSettings, JobSpec, Knowledge, Workload, compare};
 use iotide_trace::{
     Activity, ActivitySums, Direction, Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank,
     SampledSignal, Span, Tally, Timeline, Timestamp, TraceInfo,
 };
 
-use crate::{Run, Source};
+use crate::{DecisionEntry, GroupEntry, Published, Run, ScalingReport, SimulationReport, Source};
 
 /// Ten bursts of 1 s and 2 GB, every 5 s.
 pub(crate) fn periodic() -> (RunAnalysis, Run) {
@@ -198,6 +205,112 @@ fn bursts_from(start_s: f64) -> RunAnalysis {
         },
         reconstruction_error: Some(0.77),
     }
+}
+
+/// Two bursts of 10 s, one every 30 s, on a step of 1 s.
+pub(crate) fn signature() -> (Signature, Vec<Sample>) {
+    let values: Vec<f64> = (0..60).map(|i| if i % 30 < 10 { 2e9 } else { 0.0 }).collect();
+    let sample = |name: &str, foreign: f64| {
+        Sample::whole(name, 1.0, values.iter().map(|value| value + foreign).collect())
+    };
+    let used = |index: usize, name: &str| UsedSample {
+        index,
+        name: name.into(),
+        similarity: 0.97,
+        delay_s: 1.5,
+        times_s: (0..60).map(|i| f64::from(i) + 0.5).collect(),
+    };
+    let burst =
+        |start_s: f64| Burst { start_s, end_s: start_s + 10.0, peak_bps: 2e9, bytes: 2e10, support: 1.0 };
+    let signature = Signature {
+        method: SignatureMethod::Consensus,
+        offset_s: 0.0,
+        interval_s: 1.0,
+        spread: values
+            .iter()
+            .map(|value| Spread { low_bps: *value, median_bps: value + 1e8, high_bps: value + 2e8 })
+            .collect(),
+        bandwidth_bps: values.clone(),
+        bursts: vec![burst(0.0), burst(30.0)],
+        period: PeriodEstimate { period_s: Some(30.0), confidence: 0.9, ..PeriodEstimate::default() },
+        confidence: 0.93,
+        background_bps: 1e8,
+        used: vec![used(0, "s0.csv"), used(2, "s2.csv")],
+        rejected: vec![RejectedSample {
+            index: 1,
+            name: "s1.csv".into(),
+            reason: SampleRejection::Outlier { factor: 2.0, duration_ratio: 2.1, volume_ratio: 3.0 },
+        }],
+    };
+    (signature, vec![sample("s0.csv", 1e8), sample("s1.csv", 0.0), sample("s2.csv", 2e8)])
+}
+
+/// Whose it is.
+pub(crate) fn group(user: &str, runs: usize) -> GroupEntry {
+    GroupEntry { user: user.into(), name: "climate".into(), nodes: Some(128), runs }
+}
+
+/// Models of one parameter or two.
+pub(crate) fn scaling(n_parameters: usize) -> ScalingReport {
+    let names = ["p".to_owned(), "size<b>".to_owned()];
+    let mut report = ScalingReport::new("m.csv", "csv", "auto", &names[..n_parameters]);
+    report.draws = true;
+    let values = [2.0, 4.0, 8.0, 16.0, 32.0];
+    let measurements = if n_parameters == 1 {
+        values.map(|p| Measurement::new([p], [3.0 + 2.0 * p])).to_vec()
+    } else {
+        values.iter().flat_map(|p| values.map(|s| Measurement::new([*p, s], [3.0 + p * s]))).collect()
+    };
+    let series =
+        Series { callpath: "main->io".into(), metric: "time".into(), measurements, ..Series::default() };
+    let model = fit(&series.measurements, &FitConfig::default()).unwrap();
+    let predictions = [model.predict(&[64.0, 64.0][..n_parameters], 0.9)];
+    report.add(&series, &model, &predictions, 0.9);
+    report
+}
+
+fn job_spec(name: &str, compute_s: f64, io_bytes: f64) -> JobSpec {
+    JobSpec { name: name.into(), compute_s, io_bytes, iterations: None, start_s: 0.0, jitter: 0.05 }
+}
+
+/// Three jobs under two policies.
+pub(crate) fn simulation(name: &str) -> SimulationReport {
+    let jobs = vec![job_spec(name, 9.0, 1e8), job_spec("b", 90.0, 2e9), job_spec("c", 90.0, 2e9)];
+    let workload = Workload { bandwidth_bps: 1e8, frame_s: [100.0, 1000.0], jobs };
+    let settings = IoSettings { n_timeline_bins: 100, ..IoSettings::ideal() };
+    let mut report = SimulationReport::new(name, &workload, 3, 1);
+    report.add_scenario("ideal", &settings, UnknownJobs::Together);
+    for policy in [Policy::Unscheduled, Policy::Set10(UnknownJobs::Together)] {
+        let contender = Contender { policy, knowledge: Knowledge::Given };
+        let outcomes = compare(&workload, &[contender], &settings, 3, 1).unwrap();
+        report.add_policy(policy.name(), &outcomes[0], Published::of(policy.name()));
+    }
+    report
+}
+
+/// A decision that was undone, for it harmed a job.
+pub(crate) fn undone() -> DecisionEntry {
+    let rule = Rule {
+        name: "scratch".to_owned(),
+        actor: Actor::Sets,
+        scope: Scope::default(),
+        limits: Limits::default(),
+    };
+    let change = Change::Stage { job: "uid:7/a".into(), from: "/a".into(), to: "/b".into() };
+    let loss = JobLoss { job: "uid:7/<long>".into(), time: 0.05, error: 0.002, io_change: 0.1 };
+    let effect = Effect { quantity: Quantity::IoTime, without: 1.0, with: 0.6 };
+    let decision = Decision {
+        id: 3,
+        rule: 0,
+        at_s: 1.0,
+        change,
+        evidence: Vec::new(),
+        expected: None,
+        verdict: ActVerdict::Measured(effect),
+        harmed: vec![loss],
+        state: State::Undone("it cost job <long> 5.0 % of its time".to_owned()),
+    };
+    DecisionEntry::of(&decision, &rule, 0.0)
 }
 
 fn told(path: &str, analysis: &RunAnalysis) -> Run {

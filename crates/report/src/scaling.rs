@@ -2,19 +2,12 @@
 
 use std::fmt::Write;
 
-use iotide_page::Untrusted;
+use iotide_look::Untrusted;
 use iotide_scaling::{Advice, Factor, Function, Measurement, Model, Prediction, Series, usable};
 use serde::{Serialize, Serializer};
 
 use crate::document::Document;
 use crate::{Ink, SCHEMA, text};
-
-use chart::ChartData;
-use picture::Picture;
-
-mod chart;
-mod page;
-mod picture;
 
 /// The answer of `iotide model`.
 #[derive(Clone, Debug, Serialize)]
@@ -95,10 +88,22 @@ pub struct ModelEntry {
     /// The points it was found from, where they are asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<PointEntry>,
+    /// What it is drawn from, where that is asked for.
     #[serde(skip)]
-    picture: Option<Picture>,
-    #[serde(skip)]
-    chart: Option<ChartData>,
+    pub drawn: Option<DrawnModel>,
+}
+
+/// A model with what it was found from and what it predicts.
+#[derive(Clone, Debug)]
+pub struct DrawnModel {
+    /// The measurements.
+    pub series: Series,
+    /// The model.
+    pub model: Model,
+    /// Values at the points asked for.
+    pub predictions: Vec<Prediction>,
+    /// The confidence of intervals.
+    pub confidence: f64,
 }
 
 /// What was measured at one point.
@@ -208,7 +213,8 @@ impl PointAt {
         Self(names.iter().cloned().zip(at.iter().copied()).collect())
     }
 
-    fn in_words(&self) -> String {
+    /// Returns the parameters with their values.
+    pub fn in_words(&self) -> String {
         let each = self.0.iter().map(|(name, value)| format!("{}={}", name.for_terminal(), number(*value)));
         each.collect::<Vec<_>>().join(", ")
     }
@@ -291,11 +297,12 @@ impl ScalingReport {
                 .collect(),
             notes: model.notes.iter().map(|note| note.with_names(names).into()).collect(),
             points: if self.keeps_points { points_of(series, function, parameters) } else { Vec::new() },
-            chart: self.draws.then(|| ChartData::of(series, model, predictions, confidence)),
-            picture: self
-                .draws
-                .then(|| Picture::of(series, model, predictions, confidence, parameters))
-                .flatten(),
+            drawn: self.draws.then(|| DrawnModel {
+                series: series.clone(),
+                model: model.clone(),
+                predictions: predictions.to_vec(),
+                confidence,
+            }),
         });
     }
 
@@ -322,7 +329,7 @@ impl ScalingReport {
     }
 
     /// What was left out, as far as a person reads on, and how much more there is.
-    fn notes_shown(&self) -> (&[String], usize) {
+    pub fn notes_shown(&self) -> (&[String], usize) {
         const MOST_SHOWN: usize = 20;
         let shown = &self.notes[..self.notes.len().min(MOST_SHOWN)];
         (shown, self.notes.len() - shown.len())
@@ -392,21 +399,12 @@ impl Document for ScalingReport {
     }
 
     fn to_json(&self) -> String {
-        iotide_page::text::json_document(self)
-    }
-
-    fn to_page(&self) -> Option<String> {
-        Some(self.page())
-    }
-
-    fn pictures(&self) -> Vec<(String, String)> {
-        let drawn = self.models.iter().filter_map(|entry| Some((entry, entry.picture.as_ref()?)));
-        drawn.enumerate().map(|(i, (entry, picture))| (file_name(i, entry), picture.to_svg(entry))).collect()
+        iotide_look::text::json_document(self)
     }
 }
 
 /// Four digits, as a power of ten where it would be long: 21084858 is `2.108e7`.
-fn figure(x: f64) -> String {
+pub fn figure(x: f64) -> String {
     if x == 0.0 || (1e-3..1e6).contains(&x.abs()) || !x.is_finite() {
         return text::digits(x, 4);
     }
@@ -416,7 +414,7 @@ fn figure(x: f64) -> String {
 }
 
 /// A distance in per cent; what is left of rounding is none.
-fn per_cent(x: f64) -> String {
+pub fn per_cent(x: f64) -> String {
     match x {
         x if x < 1e-9 => "0 %".to_owned(),
         x if x < 1e-3 => "< 0.001 %".to_owned(),
@@ -492,11 +490,13 @@ fn prediction_line(prediction: &PredictionEntry) -> String {
     format!("at {}: {value}{interval}", prediction.at.in_words())
 }
 
-fn failure_line(ModelFailure { callpath, metric, error }: &ModelFailure) -> String {
+/// Returns a line for a terminal; a page escapes it once more.
+pub fn failure_line(ModelFailure { callpath, metric, error }: &ModelFailure) -> String {
     Untrusted::from(format!("{callpath} · {metric}: no model: {error}")).for_terminal()
 }
 
-fn advice_line(advice: &AdviceEntry) -> String {
+/// Returns a line for a terminal; a page escapes it once more.
+pub fn advice_line(advice: &AdviceEntry) -> String {
     let cost = advice
         .cost
         .map_or(String::new(), |cost| format!(", cost {} {}", figure(cost), advice.cost_unit.for_terminal()));
@@ -504,37 +504,10 @@ fn advice_line(advice: &AdviceEntry) -> String {
     format!("{}: would settle {share} % of disagreement{cost}", advice.at.in_words())
 }
 
-fn file_name(index: usize, entry: &ModelEntry) -> String {
-    let plain = |name: &str| -> String {
-        let mapped = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
-        mapped.take(40).collect::<String>().trim_matches('-').to_owned()
-    };
-    format!("{index:03}-{}-{}.svg", plain(entry.callpath.as_said()), plain(entry.metric.as_said()))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::picture::CELLS;
     use super::*;
-    use iotide_scaling::{FitConfig, Measurement, fit};
-
-    fn report(n_parameters: usize) -> ScalingReport {
-        let names = ["p".to_owned(), "size<b>".to_owned()];
-        let mut report = ScalingReport::new("m.csv", "csv", "auto", &names[..n_parameters]);
-        report.draws = true;
-        let values = [2.0, 4.0, 8.0, 16.0, 32.0];
-        let measurements = if n_parameters == 1 {
-            values.map(|p| Measurement::new([p], [3.0 + 2.0 * p])).to_vec()
-        } else {
-            values.iter().flat_map(|p| values.map(|s| Measurement::new([*p, s], [3.0 + p * s]))).collect()
-        };
-        let series =
-            Series { callpath: "main->io".into(), metric: "time".into(), measurements, ..Series::default() };
-        let model = fit(&series.measurements, &FitConfig::default()).unwrap();
-        let predictions = [model.predict(&[64.0, 64.0][..n_parameters], 0.9)];
-        report.add(&series, &model, &predictions, 0.9);
-        report
-    }
+    use crate::samples::scaling as report;
 
     #[test]
     fn a_model_has_the_promised_names() {
@@ -560,59 +533,12 @@ mod tests {
     }
 
     #[test]
-    fn one_parameter_is_a_curve_and_two_are_a_map() {
-        let (curve, map) = (report(1), report(2));
-        assert!(curve.pictures()[0].1.contains("<path") && curve.pictures()[0].0 == "000-main--io-time.svg");
-        assert!(map.pictures()[0].1.matches("<rect").count() == CELLS * CELLS);
-        iotide_page::policy::assert_keeps_its_policy(&map.to_page().unwrap());
-        assert!(
-            map.to_page().unwrap().contains("size&lt;b&gt;") && !map.to_page().unwrap().contains("size<b>")
-        );
-    }
-
-    #[test]
-    fn names_of_others_steer_neither_terminal_nor_page() {
-        use crate::steering::hostile as name;
-        let names = [name("p")];
-        let mut report = ScalingReport::new(&name("file"), "csv", "auto", &names);
-        (report.draws, report.keeps_points) = (true, true);
-        let measurements =
-            [2.0, 4.0, 8.0, 16.0, 32.0].map(|p| Measurement::new([p], [3.0 + 2.0 * p])).to_vec();
-        let series =
-            Series { callpath: name("main"), metric: name("time"), measurements, ..Series::default() };
-        let model = fit(&series.measurements, &FitConfig::default()).unwrap();
-        report.add(&series, &model, &[model.predict(&[64.0], 0.9)], 0.9);
-        let (callpath, metric) = (name("a"), name("b"));
-        report.failures.push(ModelFailure { callpath, metric, error: name("error") });
-        report.advise(&Advice { at: vec![64.0], disagreement: 0.1, cost: 2.0 }, &name("unit"));
-        report.notes.push(name("note"));
-        crate::steering::assert_steers_nothing(&report);
-        for format in
-            ["all", "functions-latex", "functions-python", "parameters", "{points}", "{measurements}"]
-        {
-            crate::steering::assert_plain(&report.print(format).unwrap(), "\n\t");
-        }
-        let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
-        assert_eq!(json["models"][0]["callpath"], series.callpath, "JSON means what was said");
-        assert_eq!(json["models"][0]["predictions"][0]["at"][&names[0]], 64);
-    }
-
-    #[test]
     fn figures_are_short_whatever_their_size() {
         assert_eq!(
             [0.0, 1234.56, 21_084_858.0, 1e300, -2.5e-7].map(figure),
             ["0", "1235", "2.108e7", "1e300", "-2.5e-7"]
         );
         assert_eq!([1e-15, 1e-5, 2.71].map(per_cent), ["0 %", "< 0.001 %", "2.71 %"]);
-    }
-
-    #[test]
-    fn a_page_stays_below_a_megabyte_and_says_what_it_leaves_out() {
-        let mut many = report(1);
-        many.models = vec![many.models[0].clone(); 3000];
-        let page = many.to_page().unwrap();
-        assert!(page.len() < 1_000_000 && page.contains("more do not fit on this page"), "{}", page.len());
-        iotide_page::policy::assert_keeps_its_policy(&page);
     }
 
     #[test]

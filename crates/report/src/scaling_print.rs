@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use iotide_page::Untrusted;
+use iotide_look::Untrusted;
 
 use crate::scaling::{ModelEntry, PointEntry, ScalingReport};
 

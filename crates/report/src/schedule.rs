@@ -2,19 +2,14 @@
 
 use std::fmt::Write;
 
+use iotide_look::Untrusted;
 use iotide_num::{median, quantile};
-use iotide_page::Untrusted;
-use iotide_page::chart::{Axis, LEFT, RIGHT, Tick, WIDTH};
-use iotide_page::html::escape;
-use iotide_page::palette::{LEVELS, style_element};
 use iotide_sched::{Credit, Exclusivity, Order, UnknownJobs};
 use iotide_sim::{IoSettings, Model, Outcome, Workload};
 use serde::{Serialize, Serializer};
 
 use crate::document::Document;
 use crate::{Ink, SCHEMA, text};
-
-mod page;
 
 /// The answer of `iotide simulate io`.
 #[derive(Clone, Debug, Serialize)]
@@ -122,8 +117,9 @@ pub struct PolicyEntry {
     pub n_requests: u64,
     /// Jobs that starved, over all repetitions.
     pub n_starved: u64,
+    /// The first repetition over time.
     #[serde(skip)]
-    timeline: Option<iotide_sim::Timeline>,
+    pub timeline: Option<iotide_sim::Timeline>,
 }
 
 /// How four numbers are spread over the repetitions.
@@ -140,7 +136,8 @@ pub struct Spread {
 }
 
 impl Spread {
-    fn all(&self) -> [Option<[f64; 5]>; 4] {
+    /// Returns them in the order of the table.
+    pub fn all(&self) -> [Option<[f64; 5]>; 4] {
         [self.max_stretch, self.geomean_stretch, self.io_slowdown, self.utilization]
     }
 }
@@ -324,7 +321,8 @@ impl SimulationReport {
         });
     }
 
-    fn in_words(&self) -> String {
+    /// Returns what was run, in a sentence without a full stop.
+    pub fn in_words(&self) -> String {
         let WorkloadEntry { source, n_jobs, bandwidth_bps, frame_s, load } = &self.workload;
         format!(
             "{}: {} on {}, wanting {} of its time; measured from {} to {}, {} with seed {}",
@@ -339,12 +337,13 @@ impl SimulationReport {
         )
     }
 
-    fn entries<'a>(&'a self, scenario: &'a ScenarioEntry) -> impl Iterator<Item = &'a PolicyEntry> {
+    /// Returns the policies of a scenario.
+    pub fn entries<'a>(&'a self, scenario: &'a ScenarioEntry) -> impl Iterator<Item = &'a PolicyEntry> {
         self.policies.iter().filter(|entry| entry.scenario == scenario.name)
     }
 
     /// The table of a scenario, its head first: a number, and its change against the first policy.
-    fn rows(&self, scenario: &ScenarioEntry) -> Vec<[String; 5]> {
+    pub fn rows(&self, scenario: &ScenarioEntry) -> Vec<[String; 5]> {
         let mut rows =
             vec![["policy", "max stretch", "mean stretch", "I/O slowdown", "utilisation"].map(str::to_owned)];
         for entry in self.entries(scenario) {
@@ -372,7 +371,52 @@ impl SimulationReport {
         rows
     }
 
-    fn notes(&self, scenario: &ScenarioEntry) -> Vec<String> {
+    /// Which policy serves the worst-off job best, and by how much, in one sentence without a full stop.
+    pub fn verdict(&self) -> String {
+        let mut found = Vec::new();
+        for scenario in &self.scenarios {
+            let entries: Vec<(&PolicyEntry, f64)> =
+                self.entries(scenario).filter_map(|entry| Some((entry, entry.max_stretch?))).collect();
+            // Of those that the worst-off job cannot tell apart, the one that serves all best.
+            let least = entries.iter().map(|(_, stretch)| *stretch).fold(f64::INFINITY, f64::min);
+            let mean = |entry: &PolicyEntry| entry.geomean_stretch.unwrap_or(f64::INFINITY);
+            let close = entries.iter().filter(|(_, stretch)| *stretch <= 1.01 * least);
+            let best = close.min_by(|a, b| mean(a.0).total_cmp(&mean(b.0)));
+            if let (Some(first), Some(best)) = (entries.first(), best) {
+                found.push((scenario, first.0, best.0));
+            }
+        }
+        let Some((scenario, first, winner)) = found.first() else {
+            return "no policy could be measured".to_owned();
+        };
+        let in_scenario =
+            if self.scenarios.len() > 1 { format!(" ({})", scenario.name) } else { String::new() };
+        let (was, is) = (first.max_stretch.unwrap_or(1.0), winner.max_stretch.unwrap_or(1.0));
+        if first.policy == winner.policy {
+            return format!(
+                "no policy serves the worst-off job better than {}, under which it takes {was:.2} times as long as alone{in_scenario}",
+                first.policy
+            );
+        }
+        let mean = match (first.geomean_stretch, winner.geomean_stretch) {
+            (Some(was), Some(is)) if was > 0.0 => {
+                format!("; the mean stretch changes by {}", signed_percent(is / was - 1.0))
+            }
+            _ => String::new(),
+        };
+        let n_same = found.iter().filter(|(_, _, best)| best.policy == winner.policy).count();
+        let everywhere = match self.scenarios.len() {
+            1 => String::new(),
+            n => format!("; {} is the best in {n_same} of {n} scenarios", winner.policy),
+        };
+        format!(
+            "under {} the worst-off job takes {is:.2} times as long as alone, under {} {was:.2} times{in_scenario}{mean}{everywhere}",
+            winner.policy, first.policy
+        )
+    }
+
+    /// Returns what to know of the table of a scenario.
+    pub fn notes(&self, scenario: &ScenarioEntry) -> Vec<String> {
         let mut notes = Vec::new();
         let mut entries = self.entries(scenario).peekable();
         if let Some(first) = entries.peek() {
@@ -392,165 +436,6 @@ impl SimulationReport {
         }
         notes
     }
-
-    /// The four numbers of each policy as boxes, like Figure 4 of the report.
-    fn boxes(&self, scenario: &ScenarioEntry, style: &str) -> String {
-        const TITLES: [&str; 4] = ["max stretch", "mean stretch (geometric)", "I/O slowdown", "utilisation"];
-        const GAP: f64 = 52.0;
-        let entries: Vec<&PolicyEntry> = self.entries(scenario).collect();
-        let row_height = 22.0;
-        let (top, height) = (34.0, 34.0 + row_height * entries.len() as f64 + 40.0);
-        let left = 132.0;
-        let panel = (RIGHT - left - 3.0 * GAP) / 4.0;
-        let mut svg = opened_svg(&format!("{}: four numbers per policy", scenario.name), height, style);
-        for (i, title) in TITLES.into_iter().enumerate() {
-            let spreads: Vec<Option<[f64; 5]>> = entries.iter().map(|entry| entry.spread.all()[i]).collect();
-            let known = || spreads.iter().flatten();
-            let lowest = known().map(|spread| spread[0]).fold(f64::INFINITY, f64::min);
-            let highest = known().map(|spread| spread[4]).fold(f64::NEG_INFINITY, f64::max);
-            if !lowest.is_finite() {
-                continue;
-            }
-            let margin = 0.06 * (highest - lowest).max(0.02 * highest.abs());
-            let (factor, unit) = if i == 3 { (0.01, "%") } else { (1.0, "") };
-            let axis = Axis::linear(title, lowest - margin, highest + margin, factor, unit);
-            let from = left + i as f64 * (panel + GAP);
-            let to = from + panel;
-            let floor = height - 40.0;
-            let _ = writeln!(
-                svg,
-                "<g class=\"axes\"><text class=\"name\" x=\"{from:.1}\" y=\"18\">{}</text>",
-                escape(&axis.label)
-            );
-            for Tick { value, label } in axis.ticks(4) {
-                let at = axis.at(value, from, to);
-                let _ = writeln!(
-                    svg,
-                    "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top}\" y2=\"{floor:.1}\"/>\
-                     <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
-                    floor + 16.0
-                );
-            }
-            svg.push_str("</g>\n");
-            for (row, (entry, spread)) in entries.iter().zip(&spreads).enumerate() {
-                let middle = top + row_height * (row as f64 + 0.5);
-                if i == 0 {
-                    let _ = writeln!(
-                        svg,
-                        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                        left - 14.0,
-                        middle + 4.0,
-                        escape(&entry.policy)
-                    );
-                }
-                let Some(spread) = spread else { continue };
-                let [low, lower, mid, upper, high] = spread.map(|value| axis.at(value, from, to));
-                let _ = writeln!(
-                    svg,
-                    "<g><title>{}: {}</title><path class=\"line\" d=\"M{low:.1} {middle:.1}H{high:.1}\"/>\
-                     <rect class=\"faint\" x=\"{lower:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"12\"/>\
-                     <path class=\"line\" stroke-width=\"3\" d=\"M{mid:.1} {:.1}v12\"/></g>",
-                    escape(&entry.policy),
-                    spread.map(|value| text::digits(value, 3)).join(" "),
-                    middle - 6.0,
-                    (upper - lower).max(1.0),
-                    middle - 6.0
-                );
-            }
-        }
-        svg.push_str("</svg>\n");
-        svg
-    }
-
-    /// Who moved how much when: a row per job, darker where it had more of the storage.
-    fn timeline(&self, entry: &PolicyEntry, style: &str) -> Option<String> {
-        let timeline = entry.timeline.as_ref()?;
-        let n_rows = timeline.bytes.len();
-        let n_bins = timeline.bytes.first()?.len();
-        let row_height = (480.0 / n_rows as f64).clamp(3.0, 18.0);
-        let (top, floor) = (28.0, 28.0 + row_height * n_rows as f64);
-        let left = LEFT + 40.0;
-        let mut svg = opened_svg(&format!("{}: bandwidth of each job", entry.policy), floor + 48.0, style);
-        let axis = Axis::time("time", 0.0, timeline.bin_s * n_bins as f64);
-        let _ = writeln!(
-            svg,
-            "<text class=\"name\" x=\"{left:.1}\" y=\"15\">bandwidth of each job, from pale (little) to dark (all of {})</text>",
-            escape(&text::bandwidth(self.workload.bandwidth_bps))
-        );
-        let scale = (RIGHT - left) / n_bins as f64;
-        let _ = writeln!(
-            svg,
-            "<rect class=\"field\" x=\"{left:.1}\" y=\"{top}\" width=\"{:.1}\" height=\"{:.1}\"/>\n\
-             <g transform=\"translate({left:.1} {top}) scale({scale:.5} {row_height:.3})\" stroke-width=\"0.86\">",
-            RIGHT - left,
-            floor - top
-        );
-        let shades = shades(timeline, timeline.bin_s * self.workload.bandwidth_bps);
-        for (level, path) in shades.iter().enumerate().filter(|(_, path)| !path.is_empty()) {
-            let _ = writeln!(svg, "<path class=\"w{level}\" d=\"{path}\"/>");
-        }
-        svg.push_str("</g>\n<g class=\"axes\">\n");
-        if row_height >= 9.0 {
-            // Where rows are lower than letters, every other one is named.
-            let step = if row_height < 13.0 { 2 } else { 1 };
-            for (row, job) in entry.jobs.iter().enumerate().step_by(step) {
-                let _ = writeln!(
-                    svg,
-                    "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                    left - 6.0,
-                    top + row_height * (row as f64 + 0.5) + 4.0,
-                    job.name.shortened(14).for_html()
-                );
-            }
-        }
-        for Tick { value, label } in axis.ticks(8) {
-            let at = axis.at(value, left, RIGHT);
-            let _ = writeln!(
-                svg,
-                "<line class=\"tick\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{floor:.1}\" y2=\"{:.1}\"/>\
-                 <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
-                floor + 5.0,
-                floor + 18.0
-            );
-        }
-        let from = axis.at(self.workload.frame_s[0], left, RIGHT);
-        let _ = writeln!(
-            svg,
-            "<text class=\"name\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n</g>\n\
-             <line class=\"mark\" x1=\"{from:.1}\" x2=\"{from:.1}\" y1=\"{top}\" y2=\"{floor:.1}\"/>\n\
-             <text class=\"mark\" x=\"{:.1}\" y=\"{:.1}\">measured from here on</text>\n</svg>",
-            (left + RIGHT) / 2.0,
-            floor + 38.0,
-            escape(&axis.label),
-            from + 5.0,
-            top + 12.0
-        );
-        Some(svg)
-    }
-}
-
-/// The path of each shade, from pale to dark: stretches of bins in which a job moves alike, as a share of `full`.
-fn shades(timeline: &iotide_sim::Timeline, full: f64) -> Vec<String> {
-    let mut shades = vec![String::new(); LEVELS];
-    for (row, bins) in timeline.bytes.iter().enumerate() {
-        let level = |bytes: f64| match bytes / full {
-            share if share < 0.005 => None,
-            share => Some(((share * LEVELS as f64) as usize).min(LEVELS - 1)),
-        };
-        let mut from = 0;
-        while from < bins.len() {
-            let here = level(bins[from]);
-            let mut to = from + 1;
-            while to < bins.len() && level(bins[to]) == here {
-                to += 1;
-            }
-            if let Some(here) = here {
-                let _ = write!(shades[here], "M{from} {row}.5h{}", to - from);
-            }
-            from = to;
-        }
-    }
-    shades
 }
 
 impl Document for SimulationReport {
@@ -581,24 +466,7 @@ impl Document for SimulationReport {
     }
 
     fn to_json(&self) -> String {
-        iotide_page::text::json_document(self)
-    }
-
-    fn to_page(&self) -> Option<String> {
-        Some(self.page())
-    }
-
-    fn pictures(&self) -> Vec<(String, String)> {
-        let style = style_element();
-        let mut pictures = Vec::new();
-        for (i, scenario) in self.scenarios.iter().enumerate() {
-            pictures.push((format!("{i}-{}.svg", file_name(&scenario.name)), self.boxes(scenario, &style)));
-            for entry in self.entries(scenario) {
-                let name = format!("{i}-{}-{}.svg", file_name(&scenario.name), file_name(&entry.policy));
-                pictures.extend(self.timeline(entry, &style).map(|svg| (name, svg)));
-            }
-        }
-        pictures
+        iotide_look::text::json_document(self)
     }
 }
 
@@ -639,7 +507,8 @@ fn by_name<S: Serializer>(named: &impl Named, serializer: S) -> Result<S::Ok, S:
 }
 
 impl ScenarioEntry {
-    fn in_words(&self) -> String {
+    /// Returns how the storage was modelled, in a sentence without a full stop.
+    pub fn in_words(&self) -> String {
         let order = match self.order {
             Order::Id => "in a set the lowest id goes first",
             Order::FirstCome => "in a set the first come goes first",
@@ -678,15 +547,6 @@ impl ScenarioEntry {
     }
 }
 
-fn opened_svg(title: &str, height: f64, style: &str) -> String {
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" class=\"plot\" role=\"img\" \
-         font-family=\"system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif\" font-size=\"12\">\n\
-         <title>{}</title>\n{style}\n",
-        escape(title)
-    )
-}
-
 fn job_entry(job: &iotide_sim::JobOutcome) -> JobEntry {
     JobEntry {
         name: (&job.name).into(),
@@ -712,33 +572,10 @@ fn signed_percent(change: f64) -> String {
     }
 }
 
-fn file_name(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iotide_sched::{Policy, UnknownJobs};
-    use iotide_sim::{Contender, JobSpec, Knowledge, compare};
-
-    fn job(name: &str, compute_s: f64, io_bytes: f64) -> JobSpec {
-        JobSpec { name: name.into(), compute_s, io_bytes, iterations: None, start_s: 0.0, jitter: 0.05 }
-    }
-
-    fn report(name: &str) -> SimulationReport {
-        let jobs = vec![job(name, 9.0, 1e8), job("b", 90.0, 2e9), job("c", 90.0, 2e9)];
-        let workload = Workload { bandwidth_bps: 1e8, frame_s: [100.0, 1000.0], jobs };
-        let settings = IoSettings { n_timeline_bins: 100, ..IoSettings::ideal() };
-        let mut report = SimulationReport::new(name, &workload, 3, 1);
-        report.add_scenario("ideal", &settings, UnknownJobs::Together);
-        for policy in [Policy::Unscheduled, Policy::Set10(UnknownJobs::Together)] {
-            let contender = Contender { policy, knowledge: Knowledge::Given };
-            let outcomes = compare(&workload, &[contender], &settings, 3, 1).unwrap();
-            report.add_policy(policy.name(), &outcomes[0], Published::of(policy.name()));
-        }
-        report
-    }
+    use crate::samples::simulation as report;
 
     #[test]
     fn a_simulation_has_the_promised_names() {
@@ -778,39 +615,5 @@ mod tests {
         assert_eq!(line("set10").matches(" %)").count(), 4, "{text}");
         assert!(line("published").contains("(−16 %)") && line("published").contains("(+29 %)"), "{text}");
         assert!(text.contains("change against none"), "{text}");
-    }
-
-    #[test]
-    fn a_page_has_boxes_and_a_timeline_for_each_policy_and_asks_for_nothing() {
-        let html = report("a").to_page().unwrap();
-        assert_eq!(html.matches("<svg").count(), 3);
-        let others = html.replace("http://www.w3.org/2000/svg", "");
-        for outside in ["http:", "https:", "src=", "@import", "href=", "<script"] {
-            assert!(!others.contains(outside), "{outside}");
-        }
-        insta::assert_snapshot!(report("a").verdict(), @"under set10 the worst-off job takes 1.04 times as long as alone, under none 1.14 times; the mean stretch changes by −8 %");
-        assert!(html.contains("Stretch is how long a job took"), "{html}");
-        assert!(html.contains("class=\"w7\""), "somebody has all of the storage at some time");
-        let names: Vec<String> = report("a").pictures().into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["0-ideal.svg", "0-ideal-none.svg", "0-ideal-set10.svg"]);
-    }
-
-    #[test]
-    fn names_of_others_steer_neither_terminal_nor_page() {
-        let name = crate::steering::hostile("job");
-        let report = report(&name);
-        crate::steering::assert_steers_nothing(&report);
-        let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
-        assert_eq!(
-            (&json["workload"]["source"], &json["policies"][0]["jobs"][0]["name"]),
-            (&name.clone().into(), &name.into())
-        );
-    }
-
-    #[test]
-    fn nothing_a_workload_says_becomes_markup() {
-        let html = report("<b>\"'&</title><script>").to_page().unwrap();
-        assert!(!html.contains("<b>") && !html.contains("<script"), "{html}");
-        iotide_page::policy::assert_keeps_its_policy(&html);
     }
 }

@@ -3,7 +3,7 @@
 use iotide_ledger::series::{Points, Sample};
 use serde::{Deserialize, Serialize};
 
-use iotide_page::{Untrusted, text};
+use iotide_look::{Untrusted, text};
 
 /// One metric over time. Points are equally far apart.
 #[derive(Clone, Debug, Serialize)]
@@ -106,7 +106,7 @@ pub struct JobRates {
 
 impl JobRates {
     /// Draws one of the rates, in a line.
-    pub(crate) fn picture(rates: &[f64]) -> Option<String> {
+    pub fn picture(rates: &[f64]) -> Option<String> {
         let most = rates.iter().copied().fold(0.0, f64::max);
         (rates.len() > 1 && most > 0.0)
             .then(|| format!("{}  up to {}", text::bars(rates), text::bandwidth(most)))

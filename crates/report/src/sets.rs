@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::jobs::table;
 use crate::{DecisionList, Ink, Report, Tell, text};
-use iotide_page::Untrusted;
+use iotide_look::Untrusted;
 use iotide_sched::{IoProfile, JobId, KnownJob, LEAST_CONFIDENCE, Policy, UnknownJobs};
 
 /// What a mount or an arbiter says of its jobs.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::Document;
 use crate::{Ink, SCHEMA, Tell, text};
-use iotide_page::Untrusted;
+use iotide_look::Untrusted;
 
 /// How staging from one directory to another stands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

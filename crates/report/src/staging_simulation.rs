@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use iotide_page::Untrusted;
+use iotide_look::Untrusted;
 use iotide_sched::staging::State;
 use iotide_sim::staging::{Outcome, Sample, StagingWorkload};
 use serde::Serialize;
@@ -10,8 +10,6 @@ use serde::Serialize;
 use crate::document::Document;
 use crate::job_schedule::Figure;
 use crate::{Ink, SCHEMA, text};
-
-mod page;
 
 /// The answer of `iotide simulate staging`.
 #[derive(Clone, Debug, Serialize)]
@@ -114,8 +112,9 @@ pub struct StagingEntry {
     pub capacity_needed_per_node_bytes: Figure,
     /// How long each state lasts, in the first run.
     pub states_s: StateTimes,
+    /// Its first run over time.
     #[serde(skip)]
-    drawn: Drawn,
+    pub drawn: DrawnStaging,
 }
 
 /// What a crash costs, in bytes that are nowhere but in the buffer.
@@ -144,9 +143,11 @@ pub struct StateTimes {
 
 /// What a picture needs of the first run.
 #[derive(Clone, Debug)]
-struct Drawn {
-    samples: Vec<Sample>,
-    phases_s: Vec<(f64, f64)>,
+pub struct DrawnStaging {
+    /// The buffer over time.
+    pub samples: Vec<Sample>,
+    /// When the job writes.
+    pub phases_s: Vec<(f64, f64)>,
 }
 
 impl StagingReport {
@@ -214,13 +215,13 @@ impl StagingReport {
                 hold: in_state(State::Hold),
                 run: in_state(State::Run),
             },
-            drawn: Drawn { samples: first.samples.clone(), phases_s: first.phases_s.clone() },
+            drawn: DrawnStaging { samples: first.samples.clone(), phases_s: first.phases_s.clone() },
         };
         self.policies.push(entry);
     }
 
     /// What was run, in words.
-    fn in_words(&self) -> String {
+    pub fn in_words(&self) -> String {
         let workload = &self.workload;
         let room = match workload.capacity_bytes {
             None => "without limit".to_owned(),
@@ -240,7 +241,7 @@ impl StagingReport {
     }
 
     /// Where figures come from, if from models.
-    fn model_in_words(&self) -> Option<String> {
+    pub fn model_in_words(&self) -> Option<String> {
         let model = self.model.as_ref()?;
         let figures: Vec<String> = (model.figures.iter())
             .map(|figure| {
@@ -265,7 +266,7 @@ impl StagingReport {
     }
 
     /// The one sentence to remember.
-    fn verdict(&self) -> String {
+    pub fn verdict(&self) -> String {
         let safest = (self.policies.iter())
             .filter(|entry| entry.inflation.is_some_and(|inflation| inflation.mean < 1.005))
             .min_by(|a, b| a.lost_at_crash.mean_bytes.mean.total_cmp(&b.lost_at_crash.mean_bytes.mean));
@@ -279,7 +280,8 @@ impl StagingReport {
         }
     }
 
-    fn rows(&self) -> Vec<[String; COLUMNS.len()]> {
+    /// Returns how the job fares, policy by policy.
+    pub fn rows(&self) -> Vec<[String; COLUMNS.len()]> {
         let seconds =
             |figure: Option<Figure>| figure.map_or("never".to_owned(), |figure| text::seconds(figure.mean));
         (self.policies.iter())
@@ -299,7 +301,8 @@ impl StagingReport {
             .collect()
     }
 
-    fn size_rows(&self) -> Vec<[String; SIZE_COLUMNS.len()]> {
+    /// Returns which buffer is needed, policy by policy.
+    pub fn size_rows(&self) -> Vec<[String; SIZE_COLUMNS.len()]> {
         (self.policies.iter())
             .map(|entry| {
                 [
@@ -314,7 +317,8 @@ impl StagingReport {
     }
 }
 
-const COLUMNS: [&str; 9] = [
+/// The heads of [`StagingReport::rows`].
+pub const COLUMNS: [&str; 9] = [
     "policy",
     "run time",
     "inflation",
@@ -326,7 +330,8 @@ const COLUMNS: [&str; 9] = [
     "stalled",
 ];
 
-const SIZE_COLUMNS: [&str; 5] = ["policy", "shared buffer", "on each node", "flushes", "highest rate"];
+/// The heads of [`StagingReport::size_rows`].
+pub const SIZE_COLUMNS: [&str; 5] = ["policy", "shared buffer", "on each node", "flushes", "highest rate"];
 
 /// A figure of a workload in its unit.
 fn shown(figure: &str, value: f64) -> String {
@@ -368,14 +373,6 @@ impl Document for StagingReport {
     }
 
     fn to_json(&self) -> String {
-        iotide_page::text::json_document(self)
-    }
-
-    fn to_page(&self) -> Option<String> {
-        Some(self.page())
-    }
-
-    fn pictures(&self) -> Vec<(String, String)> {
-        self.plots().iter().map(|plot| (plot.name.to_owned(), plot.to_svg())).collect()
+        iotide_look::text::json_document(self)
     }
 }

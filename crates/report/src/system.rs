@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use iotide_page::{Ink, Untrusted, text};
+use iotide_look::{Ink, Untrusted, text};
 use iotide_sim::system::{Alone, Means, Run, Saturation, System, WhatChanges};
 use serde::Serialize;
 
@@ -12,7 +12,6 @@ use crate::document::Document;
 pub use self::forecast::{Forecast, ForecastJob, ForecastParts, ForecastState, ForecastStorage};
 
 mod forecast;
-mod page;
 
 /// The answer of `iotide simulate system`.
 #[derive(Clone, Debug, Serialize)]
@@ -471,7 +470,8 @@ impl Estimate {
     }
 }
 
-fn plain(value: f64) -> String {
+/// Returns a number in three digits.
+pub fn plain(value: f64) -> String {
     text::digits(value, 3)
 }
 
@@ -498,7 +498,8 @@ impl SystemReport {
         format!("{bandwidth} on average, {busy}{slow}")
     }
 
-    fn head_lines(&self) -> Vec<String> {
+    /// Returns what was run and how, in sentences.
+    pub fn head_lines(&self) -> Vec<String> {
         let brief = &self.workload;
         let how = match self.system.method {
             "ssa" => format!(
@@ -533,7 +534,7 @@ impl SystemReport {
     }
 
     /// By template: its name and what its jobs get, as cells under [`TEMPLATE_HEAD`].
-    fn template_rows(&self) -> Vec<[String; 6]> {
+    pub fn template_rows(&self) -> Vec<[String; 6]> {
         let frame = &self.system.frame;
         (self.workload.templates.iter().enumerate())
             .map(|(t, name)| {
@@ -551,7 +552,8 @@ impl SystemReport {
             .collect()
     }
 
-    fn saturation_lines(&self) -> Vec<String> {
+    /// Returns where it clogs, in sentences.
+    pub fn saturation_lines(&self) -> Vec<String> {
         let Some(clogs) = &self.system.saturation else { return Vec::new() };
         let mut lines = vec![format!(
             "{} clogs first: {} busy in the long run; full with {} jobs like these",
@@ -568,7 +570,7 @@ impl SystemReport {
     }
 
     /// Each change: what, when, and before and after, as cells under [`CHANGE_HEAD`].
-    fn change_rows(&self) -> Vec<[String; 5]> {
+    pub fn change_rows(&self) -> Vec<[String; 5]> {
         let cell = |estimate: &Option<Estimate>, show: fn(f64) -> String| {
             estimate.map_or("–".to_owned(), |estimate| estimate.shown(show))
         };
@@ -586,9 +588,11 @@ impl SystemReport {
     }
 }
 
-const TEMPLATE_HEAD: [&str; 6] =
+/// The heads of [`SystemReport::template_rows`].
+pub const TEMPLATE_HEAD: [&str; 6] =
     ["template", "bandwidth", "requests", "at the targets", "a burst takes", "times as alone"];
-const CHANGE_HEAD: [&str; 5] = ["what if", "bandwidth before", "after", "requests before", "after"];
+/// The heads of [`SystemReport::change_rows`].
+pub const CHANGE_HEAD: [&str; 5] = ["what if", "bandwidth before", "after", "requests before", "after"];
 
 /// Rows under a head, in columns.
 fn aligned<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
@@ -618,7 +622,7 @@ impl Document for SystemReport {
         for line in self.head_lines() {
             say(&mut out, &line);
         }
-        say(&mut out, &iotide_page::html::capitalised(&self.verdict()));
+        say(&mut out, &iotide_look::html::capitalised(&self.verdict()));
         out += &aligned(TEMPLATE_HEAD, &self.template_rows());
         for line in self.saturation_lines() {
             say(&mut out, &line);
@@ -634,13 +638,5 @@ impl Document for SystemReport {
 
     fn to_json(&self) -> String {
         text::json_document(self)
-    }
-
-    fn to_page(&self) -> Option<String> {
-        Some(self.page())
-    }
-
-    fn pictures(&self) -> Vec<(String, String)> {
-        self.plots().iter().map(|plot| (format!("{}.svg", plot.name), plot.to_svg())).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use iotide_page::{Ink, Untrusted, text};
+use iotide_look::{Ink, Untrusted, text};
 use iotide_sim::system::{BinnedRun, Cell, Fitted, Ladder};
 use serde::{Serialize, Serializer};
 

@@ -1,7 +1,7 @@
 //! What the times of a run are counted from where people read them.
 
-use iotide_page::chart::Axis;
-use iotide_page::text;
+use iotide_look::chart::Axis;
+use iotide_look::text;
 
 /// The moment that is called 0 s.
 ///
@@ -29,23 +29,23 @@ impl Zero {
     }
 
     /// A moment on the clock of the trace, in words.
-    pub(crate) fn moment(self, s: f64) -> String {
+    pub fn moment(self, s: f64) -> String {
         text::moment(s - self.at_s)
     }
 
     /// "0.971 s to 2.768 s".
-    pub(crate) fn span(self, start_s: f64, end_s: f64) -> String {
+    pub fn span(self, start_s: f64, end_s: f64) -> String {
         format!("{} to {}", self.moment(start_s), self.moment(end_s))
     }
 
     /// The same, with what it is counted from, unless that is the clock's own zero.
-    pub(crate) fn dated_span(self, start_s: f64, end_s: f64) -> String {
+    pub fn dated_span(self, start_s: f64, end_s: f64) -> String {
         let span = self.span(start_s, end_s);
         if self.at_s == 0.0 { span } else { format!("{span} after {}", text::date(self.at_s)) }
     }
 
     /// An axis for moments on the clock of the trace.
-    pub(crate) fn axis(self, lo_s: f64, hi_s: f64) -> Axis {
+    pub fn axis(self, lo_s: f64, hi_s: f64) -> Axis {
         let axis = Axis::time("time", lo_s, hi_s);
         if self.at_s == 0.0 {
             axis

@@ -12,7 +12,7 @@ use iotide_analysis::{
     CutConfig, CutSamples, Grouping, RunGroup, SignatureConfig, cut_samples, extract, group_runs,
 };
 use iotide_formats::JobLog;
-use iotide_report::{GroupEntry, LogReport, LogSource, SignatureEntry};
+use iotide_report::{GroupEntry, LogReport, LogSource, SignatureChart, SignatureEntry};
 use iotide_trace::{JobRun, Loss, ThroughputLog};
 
 use super::SignatureOptions;
@@ -34,8 +34,8 @@ pub struct Applications {
 /// What came of one application.
 #[derive(Debug)]
 pub enum Found {
-    /// Its signature, and a picture of it where that was asked for.
-    Signature(Box<SignatureEntry>, Option<String>),
+    /// Its signature, and what to draw of it where that was asked for.
+    Signature(Box<SignatureEntry>, Option<SignatureChart>),
     /// Nothing, and why.
     Nothing(GroupEntry, String),
 }
@@ -147,8 +147,8 @@ impl Applications {
                     found.without_sample(&self.runs[i].job_id, why);
                 }
                 found.samples.not_needed = n_not_needed;
-                let picture = draws.then(|| LogReport::picture(&signature, &samples));
-                Found::Signature(Box::new(found), picture)
+                let chart = draws.then(|| SignatureChart::of(&signature, &samples));
+                Found::Signature(Box::new(found), chart)
             }
             Err(error) => Found::Nothing(entry, error.to_string()),
         }

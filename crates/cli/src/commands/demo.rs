@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, bail};
 use iotide_analysis::{RunAnalysis, RunConfig, analyse_run};
 use iotide_api::{Observed, Reader};
+use iotide_pages::RunPage;
 use iotide_private::PrivateDir;
-use iotide_report::{Report, Run, RunPage, pictures, text};
+use iotide_report::{Report, Run, pictures, text};
 
 use self::live::{Daemon, Seen};
 use super::advice::advised;

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use iotide_report::{Document, Ink};
+use iotide_pages::Page;
+use iotide_report::Ink;
 
 use super::Form;
 use super::report::write_pictures;
@@ -50,7 +51,7 @@ impl DocumentArgs {
     }
 
     /// Gives the document.
-    pub(super) fn deliver(&self, ui: &mut Ui, document: &impl Document) -> anyhow::Result<()> {
+    pub(super) fn deliver(&self, ui: &mut Ui, document: &impl Page) -> anyhow::Result<()> {
         if let Some(folder) = &self.svg {
             write_pictures(ui, folder, document)?;
         }

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use iotide_api::{Document, Ink, Report, ReportOptions, RunPage};
+use iotide_api::{Document, Ink, Report, ReportOptions};
 use iotide_archive::compare;
+use iotide_pages::{Page, RunPage};
 use iotide_private::OpenDir;
 
 use super::advice::advised;
@@ -107,7 +108,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
     Ok(if document.report.failures.is_empty() { ExitStatus::Done } else { ExitStatus::Failed })
 }
 
-pub(super) fn write_pictures(ui: &mut Ui, dir: &Path, document: &impl Document) -> anyhow::Result<()> {
+pub(super) fn write_pictures(ui: &mut Ui, dir: &Path, document: &impl Page) -> anyhow::Result<()> {
     let dir = OpenDir::make(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     for (name, svg) in document.pictures() {
         ui.out_file_in(&dir, &name, &svg)?;

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use iotide_api::{Input, Report, ReportOptions, RunPage};
+use iotide_api::{Input, Report, ReportOptions};
+use iotide_pages::RunPage;
 
 use super::advice::advised;
 use super::record::{self, RecordArgs};

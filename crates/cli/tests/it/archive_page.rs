@@ -27,7 +27,7 @@ fn the_page_filters_its_runs_and_says_how_a_report_is_made() {
     archive(&dir);
     dir.iotide(["categorize", "logs", "--out", "results"]).exits_with(0);
     let page = dir.read("results/index.html");
-    iotide_page::policy::assert_keeps_its_policy(&page);
+    iotide_look::policy::assert_keeps_its_policy(&page);
     dir.write("page.html", page);
     let notes = played_on(
         &dir,
@@ -73,7 +73,7 @@ fn a_person_reviews_a_sample_and_reads_the_accuracy() {
     let page = dir.read("results/sample.html");
     dir.iotide(["categorize", "logs", "--out", "results", "--sample", "5", "--seed", "7"]).exits_with(0);
     assert_eq!(dir.read("results/sample.html"), page, "the same seed, the same runs");
-    iotide_page::policy::assert_keeps_its_policy(&page);
+    iotide_look::policy::assert_keeps_its_policy(&page);
     assert!(
         dir.iotide(["categorize", "logs", "--sample", "5"]).status == 2,
         "a sample is one of kept results"

@@ -229,7 +229,7 @@ fn hostile_names_are_names_in_every_form() {
     dir.write("b.csv", table(7));
     dir.iotide(["compare", "a<b>.csv", "b.csv", "-o", "page.html"]).exits_with(0);
     let page = dir.read("page.html");
-    iotide_page::policy::assert_keeps_its_policy(&page);
+    iotide_look::policy::assert_keeps_its_policy(&page);
     assert!(!page.contains("<script>alert") && !page.contains("a<b>") && page.len() < 1_000_000);
     let text = dir.iotide(["compare", "a<b>.csv", "b.csv"]).exits_with(0).stdout;
     let json = dir.iotide(["compare", "a<b>.csv", "b.csv", "--format", "json"]).exits_with(0).stdout;

@@ -85,7 +85,7 @@ fn the_page_draws_chosen_rows_and_shows_a_tree() {
     dir.write("tree.jsonl", tree());
     dir.iotide(["model", "tree.jsonl", "--at", "p=1024", "-o", "page.html"]).exits_with(0);
     let page = dir.read("page.html");
-    iotide_page::policy::assert_keeps_its_policy(&page);
+    iotide_look::policy::assert_keeps_its_policy(&page);
     assert!(page.len() < 1_000_000);
     let notes = played_on(
         &dir,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use iotide_ledger::tree::KnownNode;
 use iotide_ledger::{About, Format, IdError, JobId, JobKey, Name};
-use iotide_report::web::{endpoint_list, openapi_json};
+use iotide_pages::web::{endpoint_list, openapi_json};
 use iotide_report::{
     EarlierRun, JobDocument, JobIo, JobList, JobMpi, JobTime, NodeEntry, NodeList, ProxyJob, Refused,
     Untrusted, WatchedJob, answer_json,

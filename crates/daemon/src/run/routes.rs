@@ -1,7 +1,7 @@
 //! Every question that is answered over HTTP, as data. What is not in the table is not answered: the router asks it first. The list at `/`, the page of
 //! the API and `/api/1/openapi.json` are made of it.
 
-use iotide_report::web::{Endpoint, Kind, Who};
+use iotide_pages::web::{Endpoint, Kind, Who};
 
 use super::answer::{Answer, Viewer};
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use iotide_ledger::series::{ColumnKind, MetricAnswer, Points, Sample};
 use iotide_ledger::tree::{Group, Question, Wanted};
 use iotide_ledger::{Counters, JobKey, Name};
-use iotide_report::web::{
+use iotide_pages::web::{
     ApiExample, Application, ComparedRun, Frame, ICON, JobLoad, JobPage, JobsPage, Kind, LoadPage, ModelPage,
     ModelsPage, NodeShare, Profile, ProfilesPage, Role, SearchPage, TracePage, alarms_page, api_page, assets,
     decisions_page, example_of, job_page, jobs_page, load_page, login_page, model_page, models_page,
@@ -407,7 +407,7 @@ impl Answers {
             let number = |name: &str| {
                 asked.get(name).and_then(|said| said.parse::<f64>().ok()).filter(|n| n.is_finite())
             };
-            let doubling = iotide_report::web::STEPS_A_DOUBLING;
+            let doubling = iotide_pages::web::STEPS_A_DOUBLING;
             let at = number("step")
                 .map(|step| (step.clamp(0.0, 64.0) / doubling).exp2().round())
                 .or_else(|| number("at"));

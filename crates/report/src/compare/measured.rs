@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use iotide_page::Untrusted;
+use iotide_look::Untrusted;
 use iotide_trace::{AccessSizes, ActivitySums, Layer, Op, StepSignal};
 
 use super::Quantity;
@@ -49,10 +49,13 @@ pub struct FileRhythm {
 
 /// Bandwidth over time in a few columns, from the beginning of the run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outline {
-    pub(super) length_s: f64,
-    pub(super) read_bps: Vec<f64>,
-    pub(super) write_bps: Vec<f64>,
+pub struct Outline {
+    /// How long it is.
+    pub length_s: f64,
+    /// Bandwidth of reads, column by column.
+    pub read_bps: Vec<f64>,
+    /// Bandwidth of writes, column by column.
+    pub write_bps: Vec<f64>,
 }
 
 /// As many columns as a strip of the page shows.
@@ -192,7 +195,7 @@ impl Outline {
     }
 
     /// The highest bandwidth of either direction.
-    pub(super) fn highest(&self) -> f64 {
+    pub fn highest(&self) -> f64 {
         self.read_bps.iter().chain(&self.write_bps).copied().fold(0.0, f64::max)
     }
 }

@@ -1,6 +1,6 @@
 //! What is compared, what it is called, and which direction is better.
 
-use iotide_page::text;
+use iotide_look::text;
 use serde::Serialize;
 
 /// Something that every run has a number of.

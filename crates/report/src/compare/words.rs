@@ -1,6 +1,6 @@
 //! A comparison in words, and the words that its page shares.
 
-use iotide_page::text::{self, Rows, counted, percent, wrap};
+use iotide_look::text::{self, Rows, counted, percent, wrap};
 
 use super::{Change, CompareDocument, FileRow, FileValues, Presence, QuantityRow, Side, Values, Verdict};
 use crate::Ink;
@@ -57,7 +57,7 @@ impl CompareDocument {
     }
 
     /// "+25 % (100 s → 125 s)"; where there are several other sides, of which.
-    pub(super) fn change_of(&self, row: &QuantityRow, change: &Change, side: &Side) -> String {
+    pub fn change_of(&self, row: &QuantityRow, change: &Change, side: &Side) -> String {
         let i = self.sides.iter().position(|other| other.name == side.name).unwrap_or(1);
         let shown =
             |values: &Values| values.median.map_or("–".to_owned(), |value| row.quantity.shown(value));
@@ -149,7 +149,7 @@ impl CompareDocument {
 }
 
 /// "came on B", "went on B", "on all sides", "on 1 of 3 runs of A".
-pub(super) fn presence_in_words(shares: &[f64], changes: &[Presence], sides: &[Side]) -> String {
+pub fn presence_in_words(shares: &[f64], changes: &[Presence], sides: &[Side]) -> String {
     let changed = |wanted: Presence, word: &str| {
         let names: Vec<&str> = changes
             .iter()
@@ -178,7 +178,7 @@ pub(super) fn presence_in_words(shares: &[f64], changes: &[Presence], sides: &[S
 
 impl Side {
     /// Which runs these are.
-    pub(super) fn in_words(&self) -> String {
+    pub fn in_words(&self) -> String {
         let first = &self.runs[0];
         match self.runs.as_slice() {
             [_] => format!("{} ({}): {}", first.path.for_terminal(), first.format, first.rhythm),
@@ -197,7 +197,7 @@ impl Side {
 
 impl QuantityRow {
     /// "125 s", and where several runs differ "125 s (120 s to 131 s)".
-    pub(super) fn values_in_words(&self, values: &Values) -> String {
+    pub fn values_in_words(&self, values: &Values) -> String {
         let Some(median) = values.median else { return "–".to_owned() };
         let shown = self.quantity.shown(median);
         match (values.lowest, values.highest) {
@@ -211,7 +211,7 @@ impl QuantityRow {
 
 impl Change {
     /// By how much: "+25 %", "3.2 times", "=", "–".
-    pub(super) fn in_words(&self) -> String {
+    pub fn in_words(&self) -> String {
         match (self.difference, self.ratio) {
             (None, _) => "–".to_owned(),
             (Some(0.0), _) => "=".to_owned(),
@@ -242,7 +242,7 @@ impl Change {
 
 impl Verdict {
     /// The word beside the number; nothing where the number says it all.
-    pub(super) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Same | Self::Unknown | Self::Changed => "",
             Self::Noise => "noise",
@@ -254,7 +254,7 @@ impl Verdict {
 
 impl FileValues {
     /// "1.2 GB written, every 12.7 s".
-    pub(super) fn in_words(&self) -> String {
+    pub fn in_words(&self) -> String {
         let moved: Vec<String> = [(self.bytes_read, "read"), (self.bytes_written, "written")]
             .into_iter()
             .filter(|(bytes, _)| *bytes > 0.0)
@@ -275,7 +275,7 @@ impl FileValues {
 
 impl FileRow {
     /// How its bytes changed on a side against the first: `None` if either does not have it.
-    pub(super) fn ratio(&self, side: usize) -> Option<f64> {
+    pub fn ratio(&self, side: usize) -> Option<f64> {
         let bytes = |side: usize| self.sides[side].as_ref().map(FileValues::bytes);
         let (before, after) = (bytes(0)?, bytes(side)?);
         (before > 0.0).then(|| after / before)
@@ -309,7 +309,7 @@ fn aligned(lines: &[Vec<String>], ink: Ink) -> String {
 }
 
 /// The gain on each side: "gain 31 % → 2 % of the run".
-pub(super) fn gains_in_words(gains: &[f64]) -> String {
+pub fn gains_in_words(gains: &[f64]) -> String {
     let told: Vec<String> = gains.iter().map(|gain| percent(*gain)).collect();
     format!("gain {} of the run", told.join(" → "))
 }

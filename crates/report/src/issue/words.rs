@@ -1,7 +1,7 @@
 //! What each issue says, and what to do about it.
 
 use iotide_analysis::{Cause, Issue, IssueId};
-use iotide_page::text;
+use iotide_look::text;
 use iotide_trace::Layer;
 
 /// Numbers of an issue, by name.

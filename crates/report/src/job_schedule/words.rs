@@ -27,7 +27,7 @@ impl Figure {
     }
 
     /// Whether it is certainly above 1, below it, or neither.
-    pub(super) fn against_one(&self) -> std::cmp::Ordering {
+    pub fn against_one(&self) -> std::cmp::Ordering {
         // Where chance has no say, half a percent is no difference.
         let [low, high] = self.interval.unwrap_or([self.mean / 1.005, self.mean * 1.005]);
         match () {
@@ -38,7 +38,7 @@ impl Figure {
     }
 
     /// `0.76 [0.72, 0.80]`.
-    pub(super) fn ratio_in_words(&self) -> String {
+    pub fn ratio_in_words(&self) -> String {
         match self.interval {
             None => format!("{:.2}", self.mean),
             Some([low, high]) => format!("{:.2} [{low:.2}, {high:.2}]", self.mean),
@@ -62,7 +62,8 @@ impl Serialize for Figure {
 }
 
 impl JobsReport {
-    pub(super) fn in_words(&self) -> String {
+    /// Returns what was run, in a sentence without a full stop.
+    pub fn in_words(&self) -> String {
         let workload = &self.workload;
         let cost = match (workload.alpha_s, workload.alpha_per_node_s) {
             (0.0, 0.0) => "resizing is free".to_owned(),
@@ -94,7 +95,8 @@ impl JobsReport {
         )
     }
 
-    pub(super) fn shares(&self) -> Vec<Option<f64>> {
+    /// Returns the shares of malleable jobs, in the order in which they were run.
+    pub fn shares(&self) -> Vec<Option<f64>> {
         let mut shares: Vec<Option<f64>> = Vec::new();
         for entry in &self.policies {
             if !shares.contains(&entry.malleable) {
@@ -104,7 +106,8 @@ impl JobsReport {
         shares
     }
 
-    pub(super) fn entries(&self, malleable: Option<f64>) -> impl Iterator<Item = &JobPolicyEntry> {
+    /// Returns the policies at a share of malleable jobs.
+    pub fn entries(&self, malleable: Option<f64>) -> impl Iterator<Item = &JobPolicyEntry> {
         self.policies.iter().filter(move |entry| entry.malleable == malleable)
     }
 

@@ -1,9 +1,9 @@
 //! The beat over time: how far apart a rhythm's phases begin, with what was missed.
 
 use iotide_analysis::{Rhythm, RunAnalysis};
-use iotide_page::chart::{Axis, Band, BandKind, EMBEDDED, Look, Mark, Series, Xs};
-use iotide_page::palette::N_COLOURS;
-use iotide_page::{Plot, text};
+use iotide_look::chart::{Axis, Band, BandKind, EMBEDDED, Look, Mark, Series, Xs};
+use iotide_look::palette::N_COLOURS;
+use iotide_look::{Plot, text};
 
 use crate::rhythm::pauses;
 use crate::zero::Zero;

@@ -1,9 +1,9 @@
 //! Pictures of `--method dft`, after those of the FTIO paper: waves over the signal, and the score of each frequency.
 
 use iotide_analysis::{RunAnalysis, Wave, reconstruct};
+use iotide_look::chart::{Axis, EMBEDDED, Look, Mark, Series, Xs, highest};
+use iotide_look::{Plot, text};
 use iotide_num::{spectrum, z_scores};
-use iotide_page::chart::{Axis, EMBEDDED, Look, Mark, Series, Xs, highest};
-use iotide_page::{Plot, text};
 
 use crate::zero::Zero;
 

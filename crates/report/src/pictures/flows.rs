@@ -1,6 +1,6 @@
 //! Reads and writes over time, as columns of a picture: each keeps its mean, its lowest and its highest bandwidth.
 
-use iotide_page::chart::{Look, Series, Xs};
+use iotide_look::chart::{Look, Series, Xs};
 use iotide_trace::StepSignal;
 
 /// The most columns; a screen has fewer.

@@ -1,7 +1,7 @@
 //! What was found of a run's rhythm: the period, how sure that is, and how much its periods are alike.
 
 use iotide_analysis::{Method, PeriodEstimate, RunAnalysis, RunConfig};
-use iotide_page::text;
+use iotide_look::text;
 use serde::Serialize;
 
 use super::{Settings, whole_bytes, whole_bytes_if_any};
@@ -224,7 +224,7 @@ impl Scores {
     }
 
     /// Names and sentences.
-    pub(crate) fn in_words(&self) -> Vec<(&'static str, String)> {
+    pub fn in_words(&self) -> Vec<(&'static str, String)> {
         let mut words = Vec::new();
         if let Some(periodicity) = self.periodicity {
             let alike = match periodicity {

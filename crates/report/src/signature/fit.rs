@@ -5,7 +5,7 @@ use std::fmt::Write;
 use iotide_analysis::{Interference, PartitionLoad};
 use serde::Serialize;
 
-use iotide_page::Untrusted;
+use iotide_look::Untrusted;
 
 use crate::document::Document;
 use crate::{Ink, SCHEMA, text};
@@ -112,7 +112,7 @@ impl Document for FitReport {
             fit: &'a FitReport,
         }
         let document = Fit { schema: SCHEMA, command: "signature", fit: self };
-        iotide_page::text::json_document(&document)
+        iotide_look::text::json_document(&document)
     }
 
     fn to_text(&self, _: usize, _: Ink) -> String {

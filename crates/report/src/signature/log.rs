@@ -2,14 +2,10 @@
 
 use std::fmt::Write;
 
-use iotide_analysis::{Sample, Signature};
-use iotide_page::Untrusted;
-use iotide_page::html::{escape, sorted_cell};
+use iotide_look::Untrusted;
 use serde::Serialize;
 
-use super::chart::Chart;
-use super::page::{LEGEND, page_foot, page_head};
-use super::{GroupEntry, SignatureEntry};
+use super::{GroupEntry, SignatureChart, SignatureEntry};
 use crate::run::Loss;
 use crate::{Ink, SCHEMA, text};
 
@@ -41,10 +37,10 @@ pub struct LogSource {
 pub struct LogReport {
     source: LogSource,
     losses: Vec<Loss>,
-    rows: Vec<Row>,
+    rows: Vec<LogRow>,
     failures: Vec<GroupFailure>,
-    /// The pictures of the largest, by volume.
-    tiles: Vec<Tile>,
+    /// The largest, by volume.
+    pub tiles: Vec<LogTile>,
 }
 
 /// A group of which there is no signature.
@@ -54,35 +50,46 @@ struct GroupFailure {
     error: Untrusted,
 }
 
+/// A signature in brief.
 #[derive(Clone, Debug)]
-struct Row {
-    group: GroupEntry,
-    n_used: usize,
-    n_bursts: usize,
-    bytes: f64,
-    duration_s: f64,
-    period_s: Option<f64>,
-    confidence: f64,
+pub struct LogRow {
+    /// Whose it is.
+    pub group: GroupEntry,
+    /// How many samples it rests on.
+    pub n_used: usize,
+    /// How many bursts it has.
+    pub n_bursts: usize,
+    /// What a run moves.
+    pub bytes: f64,
+    /// How long it is.
+    pub duration_s: f64,
+    /// How often bursts come, if they repeat.
+    pub period_s: Option<f64>,
+    /// How well the samples support it.
+    pub confidence: f64,
 }
 
-impl Row {
+impl LogRow {
     /// What all its runs moved.
     fn total_bytes(&self) -> f64 {
         self.bytes * self.group.runs as f64
     }
 }
 
+/// A signature that is worth a picture.
 #[derive(Clone, Debug)]
-struct Tile {
+pub struct LogTile {
     total_bytes: f64,
-    label: String,
-    headline: String,
-    svg: String,
+    /// Whose it is.
+    pub label: String,
+    /// What was found, in a sentence.
+    pub headline: String,
+    /// The signature beside its samples.
+    pub chart: SignatureChart,
 }
 
-/// A page has no more pictures and no more rows than a person looks at.
+/// A page has no more pictures than a person looks at.
 const MOST_TILES: usize = 48;
-const MOST_ROWS: usize = 500;
 
 /// A terminal shows no more rows than this; files hold them all.
 const MOST_TEXT_ROWS: usize = 40;
@@ -94,14 +101,9 @@ impl LogReport {
         Self { source, losses, rows: Vec::new(), failures: Vec::new(), tiles: Vec::new() }
     }
 
-    /// Returns the small picture of a signature, for [`LogReport::add`].
-    pub fn picture(signature: &Signature, samples: &[Sample]) -> String {
-        Chart::of(signature, samples).to_small_svg()
-    }
-
     /// Adds a signature; of the entry only sums are kept, of the pictures those of the largest.
-    pub fn add(&mut self, entry: &SignatureEntry, picture: Option<String>) {
-        let row = Row {
+    pub fn add(&mut self, entry: &SignatureEntry, chart: Option<SignatureChart>) {
+        let row = LogRow {
             group: entry.group.clone().unwrap_or_default(),
             n_used: entry.samples.used,
             n_bursts: entry.bursts.len(),
@@ -110,11 +112,12 @@ impl LogReport {
             period_s: entry.period.period_s,
             confidence: entry.confidence,
         };
-        if let Some(svg) = picture {
+        if let Some(chart) = chart {
             let total_bytes = row.total_bytes();
             let at = self.tiles.partition_point(|tile| tile.total_bytes >= total_bytes);
             if at < MOST_TILES {
-                let tile = Tile { total_bytes, label: row.group.label(), headline: entry.headline(), svg };
+                let tile =
+                    LogTile { total_bytes, label: row.group.label(), headline: entry.headline(), chart };
                 self.tiles.insert(at, tile);
                 self.tiles.truncate(MOST_TILES);
             }
@@ -190,56 +193,8 @@ impl LogReport {
         out
     }
 
-    /// Returns the page: small pictures of the largest, a table of more.
-    pub fn to_page(&self) -> String {
-        let mut html = page_head("signatures", &self.headline(), "a throughput log");
-        html.push_str("<section id=\"pictures\"><h2>The largest</h2>\n");
-        html.push_str(LEGEND);
-        html.push_str("<div class=\"tiles-of-signatures\">\n");
-        for Tile { label, headline, svg, .. } in &self.tiles {
-            let _ = writeln!(
-                html,
-                "<figure>{svg}<figcaption><b>{}</b><br>{}</figcaption></figure>",
-                escape(label),
-                escape(headline)
-            );
-        }
-        html.push_str(
-            "</div></section>\n<section id=\"groups\"><h2>Users and their configurations</h2>\n<div class=\"wide\" tabindex=\"0\"><table class=\"sortable\" data-filter=\"users\">\
-             <thead><tr><th scope=\"col\">user</th><th scope=\"col\">job</th><th scope=\"col\">nodes</th><th scope=\"col\">runs</th><th scope=\"col\">samples</th>\
-             <th scope=\"col\">bursts</th><th scope=\"col\">a run moves</th><th scope=\"col\">in</th><th scope=\"col\">period</th><th scope=\"col\">confidence</th></tr></thead><tbody>\n",
-        );
-        let cell = |value: f64, shown: String| sorted_cell(value, &shown);
-        for row in self.ranked().iter().take(MOST_ROWS) {
-            let nodes = row.group.nodes;
-            let _ = writeln!(
-                html,
-                "<tr><td>{}</td><td>{}</td>{}{}{}{}{}{}{}{}</tr>",
-                row.group.user.for_html(),
-                row.group.name.for_html(),
-                cell(nodes.map_or(-1.0, |n| n as f64), nodes.map_or_else(|| "–".to_owned(), text::count)),
-                cell(row.group.runs as f64, text::count(row.group.runs as u64)),
-                cell(row.n_used as f64, text::count(row.n_used as u64)),
-                cell(row.n_bursts as f64, text::count(row.n_bursts as u64)),
-                cell(row.bytes, text::bytes(row.bytes)),
-                cell(row.duration_s, text::seconds(row.duration_s)),
-                cell(
-                    row.period_s.unwrap_or(-1.0),
-                    row.period_s.map_or_else(|| "–".to_owned(), text::seconds)
-                ),
-                cell(row.confidence, text::percent(row.confidence)),
-            );
-        }
-        html.push_str("</tbody></table></div></section>\n<section><dl class=\"facts\">");
-        for (name, value) in self.facts().pairs() {
-            let _ = write!(html, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(value));
-        }
-        html.push_str("</dl></section>\n");
-        html.push_str(&page_foot());
-        html
-    }
-
-    fn headline(&self) -> String {
+    /// Returns what was found, in a sentence.
+    pub fn headline(&self) -> String {
         let n_bursty = self.rows.iter().filter(|row| row.n_bursts > 0).count();
         match self.rows.len() {
             0 => "no application ran often enough to tell its signature".to_owned(),
@@ -251,13 +206,15 @@ impl LogReport {
         }
     }
 
-    fn ranked(&self) -> Vec<&Row> {
-        let mut rows: Vec<&Row> = self.rows.iter().collect();
+    /// Returns the signatures, the largest by volume first.
+    pub fn ranked(&self) -> Vec<&LogRow> {
+        let mut rows: Vec<&LogRow> = self.rows.iter().collect();
         rows.sort_by(|a, b| b.total_bytes().total_cmp(&a.total_bytes()));
         rows
     }
 
-    fn facts(&self) -> text::Rows {
+    /// Returns what there is to say beside them.
+    pub fn facts(&self) -> text::Rows {
         let LogSource {
             start_s,
             end_s,
@@ -315,5 +272,5 @@ impl LogReport {
 }
 
 fn json(value: &impl Serialize) -> String {
-    iotide_page::text::json(value)
+    iotide_look::text::json(value)
 }

@@ -1,17 +1,16 @@
 //! Signatures: the load an application puts on the storage, its bursts, and the samples that rests on.
 
-use std::fmt::Write;
-
 use iotide_analysis::{
     Burst, NoSample, PeriodEstimate, RejectedSample, Sample, SampleRejection, Signature, SignatureMethod,
 };
-use iotide_page::Untrusted;
-use iotide_page::text::{self, Rows};
+use iotide_look::Untrusted;
+use iotide_look::text::{self, Rows};
 use serde::{Serialize, Serializer};
 
 pub use self::{
+    chart::SignatureChart,
     fit::{FitReport, FitStart},
-    log::{LogReport, LogSource},
+    log::{LogReport, LogRow, LogSource, LogTile},
     table::SignatureTable,
 };
 
@@ -22,7 +21,6 @@ use crate::{Ink, SCHEMA};
 mod chart;
 mod fit;
 mod log;
-mod page;
 mod table;
 
 /// The answer of `iotide signature` about samples that were given one by one.
@@ -39,10 +37,9 @@ pub struct SignatureReport {
     /// Where the application would be disturbed least, if that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fit: Option<FitReport>,
+    /// The signature beside its samples.
     #[serde(skip)]
-    picture: String,
-    #[serde(skip)]
-    picture_inline: String,
+    pub chart: SignatureChart,
 }
 
 /// One application's signature.
@@ -241,7 +238,7 @@ impl SignatureEntry {
 
     /// Returns it as one line of JSON, without a newline.
     pub fn to_json_line(&self) -> String {
-        iotide_page::text::json(self)
+        iotide_look::text::json(self)
     }
 
     /// How long it is.
@@ -249,7 +246,8 @@ impl SignatureEntry {
         self.signature.bandwidth_bps.len() as f64 * self.signature.interval_s
     }
 
-    fn headline(&self) -> String {
+    /// Returns what was found, in a sentence without a full stop.
+    pub fn headline(&self) -> String {
         let n = self.bursts.len() as u64;
         let bursts = match (n, self.period.period_s) {
             (0, _) => return "no burst that the samples have in common".to_owned(),
@@ -273,7 +271,8 @@ impl SignatureEntry {
         format!("{bursts}, {of}, confidence {}", text::percent(self.confidence))
     }
 
-    fn facts(&self, losses: &[Loss]) -> Rows {
+    /// Returns what there is to say line by line: a name and a sentence.
+    pub fn facts(&self, losses: &[Loss]) -> Rows {
         let mut rows = Rows::default();
         let n_used = text::counted(self.samples.used as u64, "sample");
         rows.row("evidence", format!("{n_used}, by method {}", self.method));
@@ -350,27 +349,20 @@ impl SignatureReport {
     /// Returns the report on one application's samples.
     pub fn new(signature: &Signature, samples: &[Sample], losses: &[iotide_trace::Loss]) -> Self {
         let entry = SignatureEntry::new(None, signature);
-        let drawn = chart::Chart::of(signature, samples);
         Self {
             schema: SCHEMA,
             command: "signature",
             entry,
             losses: losses.iter().map(Loss::from).collect(),
             fit: None,
-            picture: drawn.to_svg(),
-            picture_inline: drawn.to_figures(),
+            chart: SignatureChart::of(signature, samples),
         }
-    }
-
-    /// Returns the picture as an SVG document: the samples faint, the signature bold.
-    pub fn to_svg(&self) -> &str {
-        &self.picture
     }
 }
 
 impl Document for SignatureReport {
     fn to_json(&self) -> String {
-        iotide_page::text::json_document(self)
+        iotide_look::text::json_document(self)
     }
 
     fn to_text(&self, width: usize, ink: Ink) -> String {
@@ -386,37 +378,6 @@ impl Document for SignatureReport {
             out.push_str(&fit.to_text(width, ink));
         }
         out
-    }
-
-    fn to_page(&self) -> Option<String> {
-        let mut html = page::page_head(
-            "a signature",
-            &self.entry.headline(),
-            &text::counted(self.entry.samples.used as u64, "sample"),
-        );
-        let _ = write!(
-            html,
-            "<section>{}{}</section>\n<section id=\"bursts\"><h2>Bursts</h2>\n{}</section>\n<section><dl class=\"facts\">",
-            self.picture_inline,
-            page::LEGEND,
-            page::burst_table(&self.entry.bursts)
-        );
-        // Bursts stand in their table.
-        for (name, value) in self.entry.facts(&self.losses).pairs().filter(|(name, _)| *name != "burst") {
-            let _ = write!(
-                html,
-                "<dt>{}</dt><dd>{}</dd>",
-                iotide_page::html::escape(name),
-                iotide_page::html::escape(value)
-            );
-        }
-        html.push_str("</dl></section>\n");
-        html.push_str(&page::page_foot());
-        Some(html)
-    }
-
-    fn pictures(&self) -> Vec<(String, String)> {
-        vec![("signature.svg".to_owned(), self.picture.clone())]
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use iotide_daemon::client;
+use iotide_pages::loop_page;
 use iotide_private::PrivateDir;
 use iotide_report::{DecisionList, LoopDemo, LoopJob, LoopRun, LoopSample, text};
 
@@ -73,7 +74,7 @@ pub(super) fn run(ui: &mut Ui, args: &DemoArgs, run_s: f64) -> anyhow::Result<Ex
         decided_s,
     };
     ui.status(format_args!("3. writing {}; all else is removed\n", args.output.display()));
-    ui.out_file(&args.output, &demo.html())?;
+    ui.out_file(&args.output, &loop_page(&demo))?;
     let shown = std::path::absolute(&args.output).unwrap_or_else(|_| args.output.clone());
     ui.out(&format!("{}\n{}\n\nlook at  {}\n", demo.to_text(), demo.verdict(), shown.display()))?;
     Ok(if demo.decided_s.is_some() { ExitStatus::Done } else { ExitStatus::NothingFound })

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use iotide_api::{Found, JobLog, Loss, PrometheusQuestion, ThroughputLog, job_log, prometheus_log};
+use iotide_pages::log_page;
 use iotide_report::LogReport;
 
 use super::output::{Kind, Table, Target};
@@ -106,8 +107,8 @@ impl Writers {
     }
 
     fn take(&mut self, found: Found) -> anyhow::Result<()> {
-        let (entry, picture) = match found {
-            Found::Signature(entry, picture) => (entry, picture),
+        let (entry, chart) = match found {
+            Found::Signature(entry, chart) => (entry, chart),
             Found::Nothing(group, error) => {
                 self.report.fail(group, error);
                 return Ok(());
@@ -127,7 +128,7 @@ impl Writers {
         for table in &mut self.tables {
             table.push(&entry)?;
         }
-        self.report.add(&entry, picture);
+        self.report.add(&entry, chart);
         Ok(())
     }
 
@@ -146,7 +147,7 @@ impl Writers {
         }
         for target in at_the_end {
             match target.kind {
-                Kind::Page => target.write(ui, &report.to_page())?,
+                Kind::Page => target.write(ui, &log_page(&report))?,
                 _ => target.write(ui, &report.to_text(ui.width(), target.ink(ui)))?,
             }
         }

@@ -12,6 +12,7 @@ use iotide_api::{
     signature_toml, throughput_log,
 };
 use iotide_formats::{date_unix_s, zone_offset_s};
+use iotide_pages::{Page, signature_svg};
 use iotide_report::{Document, signature_of_json};
 
 use self::output::{Kind, Target};
@@ -195,7 +196,7 @@ fn of_samples(ui: &mut Ui, args: &SignatureArgs, targets: &[Target]) -> anyhow::
     for target in targets {
         match target.kind {
             Kind::Page => target.write(ui, &report.to_page().context("this answer has no page")?)?,
-            Kind::Picture => target.write(ui, report.to_svg())?,
+            Kind::Picture => target.write(ui, &signature_svg(&report.chart))?,
             Kind::Lines => target.write(ui, &(report.entry.to_json_line() + "\n"))?,
             Kind::Table => target.write_table(ui, [&report.entry])?,
             Kind::Plain(Form::Json) => target.write(ui, &report.to_json())?,
