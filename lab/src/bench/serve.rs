@@ -171,7 +171,7 @@ impl Drop for Jobs {
 }
 
 pub(super) fn compile(bed: &Bed) -> Result<PathBuf, String> {
-    let source = crate::repository().join("xtask/src/bench/serve_job.c");
+    let source = crate::repository().join("lab/src/bench/serve_job.c");
     let program = bed.folder.join("serve-job");
     let output = Command::new("gcc").args(["-O1", "-o"]).arg(&program).arg(source).output();
     match output {
@@ -353,7 +353,7 @@ pub(super) fn search_of_a_million_jobs(bed: &Bed) -> Result<Vec<Line>, String> {
     const N_JOBS: &str = "1000000";
     let mut daemon = Daemon::start(bed, "million")?;
     daemon.stop()?;
-    let script = crate::repository().join("xtask/src/bench/serve_fill.py");
+    let script = crate::repository().join("lab/src/bench/serve_fill.py");
     let database = daemon.folder.join("store/iotide.db");
     let filled = Command::new("python3").arg(script).arg(database).arg(N_JOBS).output();
     match filled {

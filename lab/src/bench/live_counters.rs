@@ -122,7 +122,7 @@ fn best(
 }
 
 fn compile(bed: &Bed, compiler: &str, flags: &[&str]) -> Result<Option<PathBuf>, String> {
-    let source = crate::repository().join("xtask/src/bench/live_counters.c");
+    let source = crate::repository().join("lab/src/bench/live_counters.c");
     let program = bed.folder.join(format!("live-counters-{compiler}"));
     match Command::new(compiler).args(["-O2", "-o"]).arg(&program).args(flags).arg(source).output() {
         Ok(output) if output.status.success() => Ok(Some(program)),

@@ -53,7 +53,7 @@ pub(super) fn cpu_of_requests(bed: &Bed) -> Result<Vec<Line>, String> {
     if python.is_none() {
         eprintln!("no python3 on PATH: measuring iotide alone");
     }
-    let script = repository().join("xtask/src/bench/simulate.py");
+    let script = repository().join("lab/src/bench/simulate.py");
     let mut lines = Vec::new();
     for rules in ["report", "iotide"] {
         let ours = || iotide(bed, &[&REQUESTS[..], &["--rules", rules]].concat());

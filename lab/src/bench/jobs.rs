@@ -68,7 +68,7 @@ fn ours(bed: &Bed, log: &Path, policy: &str) -> Command {
 
 fn accasim(python: &Path, log: &Path, policy: &str) -> Command {
     let mut command = Command::new(python);
-    command.arg(repository().join("xtask/src/bench/jobs.py")).arg(log).arg(N_NODES.to_string()).arg(policy);
+    command.arg(repository().join("lab/src/bench/jobs.py")).arg(log).arg(N_NODES.to_string()).arg(policy);
     command
 }
 

@@ -55,7 +55,7 @@ pub(super) fn cost_of_an_event(bed: &Bed) -> Result<Vec<Line>, String> {
         }
         let theirs = match (&python, peer) {
             (Some(python), Some((net, until))) => {
-                let script = repository().join("xtask/src/bench/system.py");
+                let script = repository().join("lab/src/bench/system.py");
                 let output = Command::new(python).arg(script).args([net, until]).output();
                 let said = output.map_err(|error| error.to_string())?.stdout;
                 let said = String::from_utf8_lossy(&said).into_owned();

@@ -202,7 +202,7 @@ pub(super) fn nanoseconds_of_the_gate(bed: &Bed) -> Result<Vec<Line>, String> {
 impl Bed {
     /// Compiles the program that measures a call; `None` if there is no such compiler.
     fn compile(&self, compiler: &str, flags: &[&str]) -> Result<Option<PathBuf>, String> {
-        let source = crate::repository().join("xtask/src/bench/tracer.c");
+        let source = crate::repository().join("lab/src/bench/tracer.c");
         let program = self.folder.join(format!("tracer-{compiler}"));
         match Command::new(compiler).args(["-O2", "-o"]).arg(&program).args(flags).arg(source).output() {
             Ok(output) if output.status.success() => Ok(Some(program)),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::repository;
+use crate::{chores, repository};
 
 /// Builds iotide in release mode, and returns where it lies.
 pub(crate) fn build() -> Result<PathBuf, String> {
@@ -30,9 +30,7 @@ pub(crate) fn build() -> Result<PathBuf, String> {
 
 /// Returns where iotide lies once it is built.
 pub(crate) fn path() -> PathBuf {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
-    target.join("release/iotide")
+    chores::target().join("release/iotide")
 }
 
 /// Sends a signal to a process, if it is still there.
