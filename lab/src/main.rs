@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use crate::chores::repository;
 
 mod accuracy;
+mod answer;
 mod bench;
 mod chores;
 mod closed_loop;
@@ -14,10 +15,12 @@ mod gekkofs;
 mod hostile;
 mod iosets;
 mod laws;
+mod parallel;
 mod peer;
 mod product;
 mod readers;
 mod staging;
+mod synthetic;
 
 /// What runs a chore: it gets the rest of the command line.
 type Run = fn(&[String]) -> Result<Outcome, String>;

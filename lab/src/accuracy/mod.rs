@@ -1,19 +1,16 @@
 //! How right the answers are, on data made here whose truth is known.
 
-pub(crate) mod categories;
+mod categories;
 mod issues;
 mod jobs;
 mod measured;
-pub(crate) mod online;
+mod online;
 mod paper_study;
 mod period;
-pub(crate) mod random;
 pub(crate) mod scaling;
-pub(crate) mod server_log;
 mod signature;
 mod signature_paper;
 mod system;
-pub(crate) mod workload;
 
 /// A question whose answers are judged: its name, what to run, and what that understands.
 type Part = (&'static str, fn(&[String]) -> Result<(), String>, &'static str);

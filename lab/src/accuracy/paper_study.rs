@@ -12,9 +12,9 @@ use iotide_num::{mean, quantile};
 use iotide_trace::{Direction, Sampling, SamplingKind, Span, StepSignal, Timestamp, sample};
 
 use super::period::{parse_answer, step_signal};
-use super::random::Random;
-use super::workload::{self, Workload};
 use crate::peer::interpreter_of;
+use crate::synthetic::random::Random;
+use crate::synthetic::workload::{self, Workload};
 
 /// One setting of the study.
 struct Point {

@@ -12,11 +12,11 @@ use iotide_trace::{
 };
 
 use super::paper_study;
-use super::random::Random;
-use super::workload::{self, Workload};
-use crate::laws::family::{self, Distances};
-use crate::laws::trace::{Trace, Truth};
 use crate::peer::interpreter_of;
+use crate::synthetic::family::{self, Distances};
+use crate::synthetic::random::Random;
+use crate::synthetic::trace::{Trace, Truth};
+use crate::synthetic::workload::{self, Workload};
 
 /// What was asked for on the command line.
 struct Options {

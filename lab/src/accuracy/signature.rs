@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use iotide_analysis::{Sample, Signature, SignatureConfig, SignatureMethod, extract};
 use iotide_num::{largest_cross_correlation, rebin};
 
-use super::server_log::{APPLICATIONS, Case, NOISES, Truth, make};
 use super::signature_paper;
+use crate::synthetic::server_log::{APPLICATIONS, Case, NOISES, Truth, make};
 
 /// What was asked for on the command line.
 struct Options {

@@ -2,8 +2,8 @@
 
 use iotide_analysis::{SignatureConfig, SignatureMethod, extract};
 
-use super::server_log::{APPLICATIONS, Application, Case, NOISES, UNEVEN, make};
 use super::signature::{Score, score};
+use crate::synthetic::server_log::{APPLICATIONS, Application, Case, NOISES, UNEVEN, make};
 
 /// Prints the tables.
 pub(super) fn run(seed: u64, repeat: usize, n_samples: usize) {

@@ -9,9 +9,9 @@ use std::process::{Child, Command, Stdio};
 use iotide_sim::system::{Target, requests_per_s};
 use serde_json::{Value, json};
 
-use super::random::Random;
 use crate::product;
 use crate::product::Server;
+use crate::synthetic::random::Random;
 
 /// What `run` understands.
 pub const HELP: &str = "accuracy system [SETS [SYSTEMS [SEED]]]

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Bed, Goal, Line};
-use crate::accuracy::random::Random;
 use crate::peer::python_with;
 use crate::repository;
+use crate::synthetic::random::Random;
 
 const N_NODES: usize = 256;
 

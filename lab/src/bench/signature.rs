@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{Bed, Goal, Line};
-use crate::accuracy::random::Random;
+use crate::synthetic::random::Random;
 
 const INTERVAL_S: f64 = 2.0;
 /// Ninety-two days and a half.

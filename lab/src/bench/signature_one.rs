@@ -3,7 +3,7 @@
 use iotide_analysis::{SignatureConfig, SignatureMethod, extract};
 
 use super::{Bed, Goal, Line};
-use crate::accuracy::server_log::{APPLICATIONS, NOISES, make};
+use crate::synthetic::server_log::{APPLICATIONS, NOISES, make};
 
 /// CPU time of a signature, the mean over both kinds of noise, for each method.
 ///

@@ -2,11 +2,11 @@
 
 use iotide_analysis::Verdict;
 
-use super::answer::{Answer, ask};
-use super::held_out::{FAMILIES, PER_FAMILY, make};
-use super::parallel;
-use super::trace::{Trace, Truth};
 use crate::Outcome;
+use crate::answer::{Answer, ask};
+use crate::parallel;
+use crate::synthetic::held_out::{FAMILIES, PER_FAMILY, make};
+use crate::synthetic::trace::{Trace, Truth};
 
 /// Asks about the frozen set and prints how often each confidence is right.
 pub fn run(show: usize) -> Outcome {

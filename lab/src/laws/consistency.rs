@@ -2,8 +2,8 @@
 
 use iotide_analysis::{PeriodEstimate, Phase, Rhythm, Verdict};
 
-use super::answer::{Answer, seconds};
-use super::trace::Trace;
+use crate::answer::{Answer, seconds};
+use crate::synthetic::trace::Trace;
 
 /// Whether an answer agrees with itself and with the trace, or the first contradiction.
 pub fn check(answer: &Answer, trace: &Trace) -> Result<(), String> {

@@ -3,13 +3,13 @@
 use iotide_analysis::{Access, CategoryConfig, Observed, RunConfig, StatedRun, Verdict, categorize};
 use iotide_trace::{Direction, JobInfo, automatic_rate_hz};
 
-use super::answer::{Answer, ROUNDING, SAMPLING, ask, ask_with, same, seconds};
-use super::change::{self, SAME, Scale};
 use super::consistency;
-use super::family::{self, Distances};
-use super::regular::{Layout, Shape, log_uniform};
-use super::trace::{Regular, Trace};
-use crate::accuracy::random::Random;
+use crate::answer::{Answer, ROUNDING, SAMPLING, ask, ask_with, same, seconds};
+use crate::synthetic::change::{self, SAME, Scale};
+use crate::synthetic::family::{self, Distances};
+use crate::synthetic::random::Random;
+use crate::synthetic::regular::{Layout, Shape, log_uniform};
+use crate::synthetic::trace::{Regular, Trace};
 
 /// A law of rhythm, with its parts.
 pub struct Law {
@@ -383,7 +383,7 @@ fn law_7(random: &mut Random, i: usize) -> Vec<Tried> {
 fn law_8(random: &mut Random) -> Vec<Tried> {
     let trace = family::two_beats(random);
     let answer = ask(&trace);
-    let super::trace::Truth::Beats(beats) = &trace.truth else { unreachable!("two beats") };
+    let crate::synthetic::trace::Truth::Beats(beats) = &trace.truth else { unreachable!("two beats") };
     let result = beats.iter().try_for_each(|&beat_s| answer.has_beat(beat_s, 0.03));
     vec![judged("two runs overlaid", &trace, "as it is", &[&answer], result)]
 }

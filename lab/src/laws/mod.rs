@@ -2,18 +2,11 @@
 
 use crate::Outcome;
 
-mod answer;
 mod calibration;
-mod change;
 mod consistency;
-pub(crate) mod family;
-mod held_out;
 mod law;
-mod parallel;
 mod real;
-mod regular;
 mod table;
-pub(crate) mod trace;
 
 /// What was asked for on the command line.
 struct Options {

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use iotide_formats::{OpenOptions, is_one_trace};
 use iotide_trace::{Event, EventSink, Loss};
 
-use super::family::of_events;
 use super::law::{Tried, law_1, law_2, law_9, law_12, one_engine};
-use crate::accuracy::random::Random;
 use crate::repository;
+use crate::synthetic::family::of_events;
+use crate::synthetic::random::Random;
 
 /// The files (and folders that are one trace) in `../shared/data`, by name: all of them, or of the large sets of like
 /// traces one in ten.

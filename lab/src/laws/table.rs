@@ -1,9 +1,10 @@
 //! All laws tried, as a table.
 
 use super::law::{GAMMA_CVS, LAWS, Law, Tried, gamma_is_periodic};
-use super::{Options, parallel, real};
+use super::{Options, real};
 use crate::Outcome;
-use crate::accuracy::random::Random;
+use crate::parallel;
+use crate::synthetic::random::Random;
 
 /// Tries the laws and prints how many hold.
 pub fn run(options: &Options) -> Outcome {

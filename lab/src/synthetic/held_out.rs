@@ -2,16 +2,16 @@
 //!
 //! **This set is frozen and must not be used for fitting**: no weight, threshold or calibration curve of the engine may
 //! be chosen by how it does here, or the figures mean nothing. Its generators are none of those in
-//! `accuracy::workload`, by which the engine is tuned. To look for faults use `cargo xtask laws` and `accuracy period`.
+//! `workload`, by which the engine is tuned. To look for faults use `cargo xtask laws` and `accuracy period`.
 //!
 //! What is truly ambiguous is left out: a rhythm has a spread of the distances below 0.25, and what is called "not
 //! periodic" has no memory, or waits that grow, or no phases at all.
 
 use iotide_trace::Op;
 
+use super::random::Random;
 use super::regular::log_uniform;
 use super::trace::{BESIDE, Request, Trace, Truth};
-use crate::accuracy::random::Random;
 
 /// Seeds of the set; frozen.
 const SEED: u64 = 0x5eed_0f71_de00;

@@ -2,8 +2,8 @@
 
 use iotide_trace::Op;
 
+use super::random::Random;
 use super::trace::{Regular, Request, Trace, Truth};
-use crate::accuracy::random::Random;
 
 /// How a regular run is to be.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,30 @@
 //! Runs with known labels, made from a seed: what programs do, and what makes that hard to see.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use iotide_analysis::{Access, BusyTime, Category, Magnitude, MetadataLoad, Observed, Temporality};
 use iotide_trace::{Event, EventSink, JobInfo, Op, Rank, Timestamp};
 
-use super::super::random::Random;
-use super::{Case, Truth};
+use super::random::Random;
+
+/// A run whose labels are known.
+pub struct Case {
+    pub name: String,
+    pub kind: String,
+    pub observed: Observed,
+    pub job: JobInfo,
+    pub truth: Truth,
+}
+
+/// What is true of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Truth {
+    pub labels: BTreeSet<Category>,
+    /// Of which accesses the temporality is not asserted.
+    pub any: Vec<Access>,
+    /// The true periods where the run is periodic.
+    pub periods_s: BTreeMap<Access, Vec<f64>>,
+}
 
 /// Returns `n` runs of each kind.
 pub fn runs(n: usize, seed: u64) -> Vec<Case> {
@@ -23,7 +41,7 @@ pub fn runs(n: usize, seed: u64) -> Vec<Case> {
 }
 
 /// The kind and the events of one run of any kind.
-pub(crate) fn any_run(random: &mut Random) -> (&'static str, Vec<Event>) {
+pub fn any_run(random: &mut Random) -> (&'static str, Vec<Event>) {
     let (kind, make) = *random.pick(KINDS);
     let mut run = Run::new(random, kind);
     make(&mut run, random);

@@ -3,10 +3,10 @@
 use iotide_trace::Op;
 
 use super::change;
+use super::random::Random;
 use super::regular::{Layout, SHORTEST_REQUEST, Shape, log_uniform};
 use super::trace::{BESIDE, Request, Trace, Truth};
-use crate::accuracy::random::Random;
-use crate::accuracy::{categories, online, workload};
+use super::{job, labelled, workload};
 
 type Make = fn(&mut Random) -> Trace;
 
@@ -79,11 +79,11 @@ const FAMILIES: &[(&str, Make)] = &[
         of_workload(workload::aperiodic(random, kind))
     }),
     ("accuracy: online", |random| {
-        let (kind, events) = online::any_job(random);
+        let (kind, events) = job::any_job(random);
         of_events(kind, &events)
     }),
     ("accuracy: categories", |random| {
-        let (kind, events) = categories::any_run(random);
+        let (kind, events) = labelled::any_run(random);
         of_events(kind, &events)
     }),
 ];

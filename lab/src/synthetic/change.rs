@@ -2,9 +2,9 @@
 
 use iotide_trace::Op;
 
+use super::random::Random;
 use super::regular::{SHORTEST_REQUEST, log_uniform};
 use super::trace::{BESIDE, Regular, Request, Trace, Truth};
-use crate::accuracy::random::Random;
 
 /// How times and bytes of a changed trace relate to those of the original.
 #[derive(Clone, Copy, Debug)]

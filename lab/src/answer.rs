@@ -5,8 +5,8 @@ use iotide_analysis::{
 };
 use iotide_trace::{Direction, StepSignal};
 
-use super::change::Scale;
-use super::trace::Trace;
+use crate::synthetic::change::Scale;
+use crate::synthetic::trace::Trace;
 
 /// An answer: of which bytes, and what.
 #[derive(Clone, Debug, PartialEq)]
@@ -225,8 +225,8 @@ fn same_phase(
 
 #[cfg(test)]
 mod tests {
-    use super::super::change::SAME;
     use super::*;
+    use crate::synthetic::change::SAME;
 
     fn answer(beat_s: f64, n: usize, confidence: f64) -> Answer {
         let phases: Vec<Phase> = (0..n)

@@ -11,11 +11,8 @@ use std::path::{Path, PathBuf};
 use iotide_analysis::{
     Access, Categories, Category, CategoryConfig, CategoryMethod, FoundPeriod, Observed, categorize,
 };
-use iotide_trace::JobInfo;
 
-mod made;
-
-pub(crate) use made::any_run;
+use crate::synthetic::labelled::{self, Case, Truth};
 
 /// Runs the command; see `HELP`.
 pub fn run(args: &[String]) -> Result<(), String> {
@@ -35,7 +32,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let cases = if shared {
         read_labelled(&shared_folder().ok_or("the shared labelled traces are not here")?)?
     } else {
-        made::runs(repeat, seed)
+        labelled::runs(repeat, seed)
     };
     if let Some(sweep) = sweep {
         return sweep_setting(&cases, &sweep);
@@ -89,25 +86,6 @@ fn halves(judged: &[Judged]) -> [f64; 4] {
         let n_right = half.iter().filter(|one| one.all_three()).count();
         n_right as f64 / half.len().max(1) as f64
     })
-}
-
-/// A run whose labels are known.
-pub struct Case {
-    name: String,
-    kind: String,
-    observed: Observed,
-    job: JobInfo,
-    truth: Truth,
-}
-
-/// What is true of a run.
-#[derive(Clone, Debug, Default)]
-pub struct Truth {
-    labels: BTreeSet<Category>,
-    /// Of which accesses the temporality is not asserted.
-    any: Vec<Access>,
-    /// The true periods where the run is periodic.
-    periods_s: BTreeMap<Access, Vec<f64>>,
 }
 
 /// A run and how its labels compare.
@@ -394,7 +372,7 @@ mod tests {
 
     #[test]
     fn labels_of_made_runs_are_right_as_often_as_promised() {
-        assert_goals(&table(&made::runs(20, 7)));
+        assert_goals(&table(&labelled::runs(20, 7)));
     }
 
     #[test]
@@ -407,7 +385,7 @@ mod tests {
 
     #[test]
     fn a_wrong_label_counts_as_missing_and_as_surplus() {
-        let mut cases = made::runs(1, 1);
+        let mut cases = labelled::runs(1, 1);
         let case = cases.iter_mut().find(|case| case.kind == "kept open").unwrap();
         case.truth.labels = BTreeSet::new();
         let table = table(std::slice::from_ref(case));
