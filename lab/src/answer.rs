@@ -5,6 +5,7 @@ use iotide_analysis::{
 };
 use iotide_trace::{Direction, StepSignal};
 
+use crate::score::relative_error;
 use crate::synthetic::change::Scale;
 use crate::synthetic::trace::Trace;
 
@@ -47,7 +48,7 @@ impl Answer {
         let Some(rhythm) = self.headline().filter(|_| self.is_periodic()) else {
             return Err(format!("no rhythm where the beat is {}", seconds(beat_s)));
         };
-        if (rhythm.period_s / beat_s - 1.0).abs() > tolerance {
+        if relative_error(rhythm.period_s, beat_s) > tolerance {
             return Err(format!("{} where the beat is {}", seconds(rhythm.period_s), seconds(beat_s)));
         }
         Ok(rhythm)
@@ -55,7 +56,7 @@ impl Answer {
 
     /// Whether one of the beats is `beat_s`, or that it is not.
     pub fn has_beat(&self, beat_s: f64, tolerance: f64) -> Result<(), String> {
-        let near = |rhythm: &Rhythm| (rhythm.period_s / beat_s - 1.0).abs() <= tolerance;
+        let near = |rhythm: &Rhythm| relative_error(rhythm.period_s, beat_s) <= tolerance;
         if self.is_periodic() && self.estimate.rhythms.iter().any(near) {
             return Ok(());
         }
@@ -173,7 +174,7 @@ pub fn same(before: &Answer, after: &Answer, scale: &Scale, tolerance: &Toleranc
 
 fn same_rhythm(one: &Rhythm, two: &Rhythm, scale: &Scale, tolerance: &Tolerance) -> Result<(), String> {
     let expected_s = one.period_s * scale.time;
-    if (two.period_s / expected_s - 1.0).abs() > tolerance.beat {
+    if relative_error(two.period_s, expected_s) > tolerance.beat {
         return Err(format!(
             "a beat of {} where {} was expected",
             seconds(two.period_s),

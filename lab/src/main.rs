@@ -19,6 +19,7 @@ mod parallel;
 mod peer;
 mod product;
 mod readers;
+mod score;
 mod staging;
 mod synthetic;
 

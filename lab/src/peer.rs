@@ -5,6 +5,8 @@ use std::process::Command;
 
 use crate::repository;
 
+pub(crate) mod ftio;
+
 /// Returns where `program` is on `PATH`.
 pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;

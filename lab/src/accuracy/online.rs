@@ -6,6 +6,7 @@ use iotide_analysis::online::{
 use iotide_analysis::{Method, PeriodConfig};
 use iotide_trace::{Event, Op, Timestamp};
 
+use crate::score::relative_error;
 use crate::synthetic::job::{Job, KINDS, event};
 use crate::synthetic::random::Random;
 
@@ -108,7 +109,7 @@ impl Score {
         self.n_phases += job.rhythms.iter().map(Vec::len).sum::<usize>();
         let distance = |i: usize| main[(i + 1).min(n - 1)] - main[(i + 1).min(n - 1) - 1];
         let is_right = |prediction: &Prediction, truth_s: f64| {
-            prediction.period_s.is_some_and(|period_s| (period_s / truth_s - 1.0).abs() <= 0.1)
+            prediction.period_s.is_some_and(|period_s| relative_error(period_s, truth_s) <= 0.1)
         };
         for &change in &job.changes {
             let truth_s = (main[n - 1].min(main[(change + 10).min(n - 1)]) - main[change])

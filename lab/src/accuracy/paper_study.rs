@@ -4,15 +4,14 @@
 //! The paper puts traced IOR phases together; ours are made after its description of them (see `workload`). Each point has 100 traces of 20
 //! iterations, sampled at 1 Hz, and Δt from the start of the run to its end, for the two methods of the spectrum alike.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Stdio;
 
 use iotide_analysis::{Method, PeriodConfig, RunConfig, analyse_run, score};
 use iotide_num::{mean, quantile};
 use iotide_trace::{Direction, Sampling, SamplingKind, Span, StepSignal, Timestamp, sample};
 
-use super::period::{parse_answer, step_signal};
-use crate::peer::interpreter_of;
+use crate::peer::ftio::Ftio;
+use crate::score::relative_error;
 use crate::synthetic::random::Random;
 use crate::synthetic::workload::{self, Workload};
 
@@ -91,7 +90,7 @@ struct Said {
 
 /// Runs the study and prints it as a table of Markdown.
 pub fn run(seed: u64, repeat: usize, with_peer: bool) -> Result<(), String> {
-    let mut ftio = if with_peer { Ftio::start() } else { None };
+    let mut ftio = if with_peer { Ftio::start(RATE_HZ, Stdio::null()) } else { None };
     if with_peer && ftio.is_none() {
         println!("ftio-hpc is not installed (pip install ftio-hpc): its rows are missing below\n");
     }
@@ -111,13 +110,13 @@ pub fn run(seed: u64, repeat: usize, with_peer: bool) -> Result<(), String> {
             let mut random = Random::new(seed.wrapping_mul(1_000_003).wrapping_add(0x9000_0000 + n));
             let Point { compute_s, compute_std_s, delay_s, noise_bps, .. } = point;
             let made = workload::phases(&mut random, "paper", compute_s, compute_std_s, delay_s, noise_bps);
-            let signal = step_signal(&made);
+            let signal = made.trace.writes();
             // Out of step, or with noise, it is no longer plain which time is the phases'.
             let knows_ratio = noise_bps.is_none() && delay_s == 0.0;
             said[0].push(ask_iotide(&made, &signal, Method::Dft, knows_ratio));
             said[1].push(ask_iotide(&made, &signal, Method::Auto, false));
             if let Some(ftio) = &mut ftio {
-                said[2].push(ftio.ask(&made, &signal)?);
+                said[2].push(ask_ftio(ftio, &made, &signal)?);
             }
         }
         for (by, said) in ["dft", "auto", "FTIO"].iter().zip(&said).filter(|(_, said)| !said.is_empty()) {
@@ -207,12 +206,12 @@ fn ask_iotide(made: &Workload, signal: &StepSignal, method: Method, knows_ratio:
     let ratio = run.scores.io_time_ratio.filter(|_| knows_ratio);
     let true_ratio = busy_s(signal) / run.window.duration_s();
     Said {
-        error: run.estimate.period_s.map(|period_s| (period_s / made.periods_s[0] - 1.0).abs()),
+        error: run.estimate.period_s.map(|period_s| relative_error(period_s, made.periods_s()[0])),
         confidence: run.estimate.period_s.map(|_| run.estimate.confidence),
         sigma_vol: run.scores.sigma_vol,
         sigma_time: run.scores.sigma_time,
         periodicity: run.scores.periodicity,
-        ratio_error: ratio.map(|ratio| (ratio / true_ratio - 1.0).abs()),
+        ratio_error: ratio.map(|ratio| relative_error(ratio, true_ratio)),
     }
 }
 
@@ -224,69 +223,23 @@ fn busy_s(signal: &StepSignal) -> f64 {
     signal.pieces().filter(|piece| piece.2 > 0.0).map(|(start, end, _)| end.secs_since(start)).sum()
 }
 
-/// FTIO, asked one question after the other.
-struct Ftio {
-    child: Child,
-    questions: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
-
-impl Ftio {
-    fn start() -> Option<Self> {
-        let mut child = Command::new(interpreter_of("ftio")?)
-            .args(["-c", include_str!("ask_ftio.py"), &RATE_HZ.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .ok()?;
-        let (questions, answers) = (child.stdin.take()?, BufReader::new(child.stdout.take()?));
-        Some(Self { child, questions, answers })
-    }
-
-    /// FTIO has no scores: they are ours of its period, on the samples it has seen.
-    fn ask(&mut self, made: &Workload, signal: &StepSignal) -> Result<Said, String> {
-        let gone = |error: std::io::Error| format!("ftio-hpc: {error}");
-        self.questions.write_all(question(signal).as_bytes()).map_err(gone)?;
-        self.questions.flush().map_err(gone)?;
-        let mut line = String::new();
-        if self.answers.read_line(&mut line).map_err(gone)? == 0 {
-            return Err("ftio-hpc ended".to_owned());
-        }
-        let Some(&(period_s, confidence)) = parse_answer(&line).first() else { return Ok(Said::default()) };
-        let end = signal.span().map_or(at(0.0), |span| span.end);
-        let sampling = Sampling { rate_hz: RATE_HZ, kind: SamplingKind::Hold };
-        let scores = sample(signal, Span { start: at(0.0), end }, sampling)
-            .map(|samples| score(&samples, Some(period_s)))
-            .unwrap_or_default();
-        Ok(Said {
-            error: Some((period_s / made.periods_s[0] - 1.0).abs()),
-            confidence: Some(confidence),
-            sigma_vol: scores.sigma_vol,
-            sigma_time: scores.sigma_time,
-            periodicity: scores.periodicity,
-            ratio_error: None,
-        })
-    }
-}
-
-impl Drop for Ftio {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// The bandwidth from the start of the run on: FTIO's Δt begins at the first time it is given.
-fn question(signal: &StepSignal) -> String {
-    let list = |numbers: &mut dyn Iterator<Item = f64>| {
-        numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(",")
-    };
-    let silence = signal.times().first().is_some_and(|&first| first > at(0.0));
-    let lead = silence.then_some(0.0);
-    let times = list(&mut lead.into_iter().chain(signal.times().iter().map(|time| time.as_secs())));
-    let rates = list(&mut lead.into_iter().chain(signal.rates_bps().iter().copied()));
-    format!("{{\"t\":[{times}],\"b\":[{rates}]}}\n")
+/// FTIO has no scores: they are ours of its period, on the samples it has seen.
+fn ask_ftio(ftio: &mut Ftio, made: &Workload, signal: &StepSignal) -> Result<Said, String> {
+    let answer = ftio.ask(signal, true)?;
+    let Some(&(period_s, confidence)) = answer.first() else { return Ok(Said::default()) };
+    let end = signal.span().map_or(at(0.0), |span| span.end);
+    let sampling = Sampling { rate_hz: RATE_HZ, kind: SamplingKind::Hold };
+    let scores = sample(signal, Span { start: at(0.0), end }, sampling)
+        .map(|samples| score(&samples, Some(period_s)))
+        .unwrap_or_default();
+    Ok(Said {
+        error: Some(relative_error(period_s, made.periods_s()[0])),
+        confidence: Some(confidence),
+        sigma_vol: scores.sigma_vol,
+        sigma_time: scores.sigma_time,
+        periodicity: scores.periodicity,
+        ratio_error: None,
+    })
 }
 
 #[cfg(test)]
@@ -298,17 +251,11 @@ mod tests {
         let errors: Vec<f64> = (0..5)
             .filter_map(|i| {
                 let made = workload::phases(&mut Random::new(900 + i), "paper", 11.0, 0.0, 0.0, None);
-                ask_iotide(&made, &step_signal(&made), Method::Dft, true).error
+                ask_iotide(&made, &made.trace.writes(), Method::Dft, true).error
             })
             .collect();
         assert_eq!(errors.len(), 5);
         // The paper's own figure is 1 %; the grid of 1/Δt alone allows half a bin in twenty.
         assert!(errors.iter().all(|&error| error < 0.03), "{errors:?}");
-    }
-
-    #[test]
-    fn a_question_begins_with_the_run() {
-        let signal = StepSignal::new(vec![at(2.0), at(3.0)], vec![5.0, 0.0]);
-        assert_eq!(question(&signal), "{\"t\":[0,2,3],\"b\":[0,5,0]}\n");
     }
 }

@@ -1,18 +1,16 @@
 //! `cargo xtask accuracy period`: the table of `docs/methods.md`, and the fit of the weights behind it.
 
-use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use iotide_analysis::{
-    EVIDENCE_NAMES, EVIDENCE_WEIGHTS, RunConfig, WeighedRhythm, analyse_run, weigh_exact_rhythms,
-    weigh_rhythms,
+    EVIDENCE_NAMES, EVIDENCE_WEIGHTS, RunConfig, WeighedRhythm, weigh_exact_rhythms, weigh_rhythms,
 };
-use iotide_trace::{
-    Overlap, SampledSignal, Sampling, SamplingKind, StepSignal, Timestamp, automatic_rate_hz, sample,
-};
+use iotide_trace::{SampledSignal, Sampling, SamplingKind, automatic_rate_hz, sample};
 
 use super::paper_study;
-use crate::peer::interpreter_of;
+use crate::answer::{ask, ask_with};
+use crate::peer::ftio::{Ftio, Periods};
+use crate::score::{Group, least_error, relative_error};
 use crate::synthetic::family::{self, Distances};
 use crate::synthetic::random::Random;
 use crate::synthetic::trace::{Trace, Truth};
@@ -91,49 +89,50 @@ accuracy period --fit [--seed N] [--repeat N]
     fits the weights of crates/analysis/src/rhythm/evidence.rs anew and prints them; --fit-confidence: the factor that turns
     them into probabilities";
 
-/// One answer, whoever gave it: periods with confidences, the main one first.
-type Answer = Vec<(f64, f64)>;
-
 fn evaluate(options: &Options) {
     let workloads = suite(options.seed, options.repeat);
-    let ours: Vec<Answer> = workloads.iter().map(|workload| ask_iotide(workload, options.rate_hz)).collect();
+    let ours: Vec<Periods> = workloads.iter().map(|workload| ask_iotide(workload, options.rate_hz)).collect();
     let theirs = if options.peer { ask_ftio(&workloads, options.rate_hz.unwrap_or(10.0)) } else { None };
     if options.peer && theirs.is_none() {
         println!("ftio-hpc is not installed (pip install ftio-hpc): its figures are missing below\n");
     }
     if options.verbose {
         for (i, (workload, answer)) in workloads.iter().zip(&ours).enumerate() {
-            let missed = workload.periods_s.iter().any(|&truth| !finds(answer, truth, 0.1));
-            if error(workload, answer) > 0.05 || (missed && workload.periods_s.len() > 1) {
-                println!("#{i} {}: truth {:.2?}, found {answer:.2?}", workload.family, workload.periods_s);
+            let missed = workload.periods_s().iter().any(|&truth| !finds(answer, truth, 0.1));
+            if error(workload, answer) > 0.05 || (missed && workload.periods_s().len() > 1) {
+                println!(
+                    "#{i} {}: truth {:.2?}, found {answer:.2?}",
+                    workload.trace.family,
+                    workload.periods_s()
+                );
                 print_candidates(workload);
             }
         }
     }
     println!("{:44} {:>6} {:>9} {:>9} {:>9}", "", "traces", "iotide", "FTIO", "goal");
     for row in ROWS {
-        let figure = |answers: &[Answer]| row.figure(&workloads, answers);
-        let n = workloads.iter().filter(|workload| row.families.contains(&workload.family)).count();
+        let figure = |answers: &[Periods]| row.figure(&workloads, answers);
+        let n = workloads
+            .iter()
+            .filter(|workload| row.families.contains(&workload.trace.family.as_str()))
+            .count();
         let peer =
             theirs.as_ref().map_or("–".to_string(), |answers| format!("{:.1} %", 100.0 * figure(answers)));
         println!("{:44} {n:>6} {:>7.2} % {peer:>9} {:>9}", row.what, 100.0 * figure(&ours), row.goal);
     }
     println!("\nof the answers given with a confidence of about …, so many are within 5 %:");
-    for (low, high) in [(0.5, 0.7), (0.7, 0.85), (0.85, 0.95), (0.95, 1.01)] {
-        let given: Vec<(f64, bool)> = workloads
-            .iter()
-            .zip(&ours)
-            .filter_map(|(workload, answer)| {
-                let &(period_s, confidence) = answer.first()?;
-                let right = workload.periods_s.iter().any(|truth| (period_s / truth - 1.0).abs() < 0.05);
-                (low..high).contains(&confidence).then_some((confidence, right))
-            })
-            .collect();
-        if !given.is_empty() {
-            let n = given.len() as f64;
-            let mean = given.iter().map(|(confidence, _)| confidence).sum::<f64>() / n;
-            let right = given.iter().filter(|(_, right)| *right).count() as f64 / n;
-            println!("  {:>4.0} %: {:>4.0} % of {n}", 100.0 * mean, 100.0 * right);
+    let given: Vec<(f64, bool)> = workloads
+        .iter()
+        .zip(&ours)
+        .filter_map(|(workload, answer)| {
+            let &(period_s, confidence) = answer.first()?;
+            Some((confidence, least_error(period_s, workload.periods_s()) < 0.05))
+        })
+        .collect();
+    for range in [0.5..0.7, 0.7..0.85, 0.85..0.95, 0.95..1.01] {
+        let Group { n, mean_confidence, share_right } = Group::within(range, &given);
+        if n > 0 {
+            println!("  {:>4.0} %: {:>4.0} % of {n}", 100.0 * mean_confidence, 100.0 * share_right);
         }
     }
 }
@@ -143,11 +142,9 @@ fn print_candidates(workload: &Workload) {
     let logit = |rhythm: &WeighedRhythm| {
         rhythm.evidence.iter().zip(EVIDENCE_WEIGHTS).map(|(e, w)| e * w).sum::<f64>()
     };
-    let mut rhythms = weigh_exact_rhythms(&step_signal(workload));
+    let mut rhythms = weigh_exact_rhythms(&workload.trace.writes());
     rhythms.sort_by(|a, b| logit(b).total_cmp(&logit(a)));
-    let is_right = |rhythm: &&WeighedRhythm| {
-        workload.periods_s.iter().any(|truth| (rhythm.period_s / truth - 1.0).abs() < 0.03)
-    };
+    let is_right = |rhythm: &&WeighedRhythm| least_error(rhythm.period_s, workload.periods_s()) < 0.03;
     for (what, best) in
         [("right", rhythms.iter().find(is_right)), ("wrong", rhythms.iter().find(|rhythm| !is_right(rhythm)))]
     {
@@ -245,18 +242,18 @@ const ROWS: [Row; 12] = [
 ];
 
 impl Row {
-    fn figure(&self, workloads: &[Workload], answers: &[Answer]) -> f64 {
+    fn figure(&self, workloads: &[Workload], answers: &[Periods]) -> f64 {
         let figures: Vec<f64> = workloads
             .iter()
             .zip(answers)
-            .filter(|(workload, _)| self.families.contains(&workload.family))
+            .filter(|(workload, _)| self.families.contains(&workload.trace.family.as_str()))
             .map(|(workload, answer)| {
                 let found = |truth: &f64| finds(answer, *truth, 0.1);
                 match self.measure {
                     Measure::MeanError => error(workload, answer),
                     Measure::CalledPeriodic => f64::from(!answer.is_empty()),
-                    Measure::BothFound => f64::from(workload.periods_s.iter().all(found)),
-                    Measure::OneFound => f64::from(workload.periods_s.iter().any(found)),
+                    Measure::BothFound => f64::from(workload.periods_s().iter().all(found)),
+                    Measure::OneFound => f64::from(workload.periods_s().iter().any(found)),
                 }
             })
             .collect();
@@ -265,20 +262,16 @@ impl Row {
 }
 
 /// The relative error of the main answer; no answer is an error of 100 %, unless refusing is fair.
-fn error(workload: &Workload, answer: &Answer) -> f64 {
-    match (answer.first(), workload.periods_s.is_empty()) {
+fn error(workload: &Workload, answer: &Periods) -> f64 {
+    match (answer.first(), workload.periods_s().is_empty()) {
         (Some(_), true) => 1.0,
-        (Some(&(period_s, _)), false) => workload
-            .periods_s
-            .iter()
-            .map(|truth| (period_s / truth - 1.0).abs())
-            .fold(f64::INFINITY, f64::min),
+        (Some(&(period_s, _)), false) => least_error(period_s, workload.periods_s()),
         (None, _) => f64::from(!workload.may_refuse),
     }
 }
 
-fn finds(answer: &Answer, truth: f64, tolerance: f64) -> bool {
-    answer.iter().any(|(period_s, _)| (period_s / truth - 1.0).abs() < tolerance)
+fn finds(answer: &Periods, truth: f64, tolerance: f64) -> bool {
+    answer.iter().any(|(period_s, _)| relative_error(*period_s, truth) < tolerance)
 }
 
 /// All traces of one evaluation: the paper's families, aperiodic ones, two rhythms at once, other shapes.
@@ -315,67 +308,22 @@ fn suite(seed: u64, repeat: usize) -> Vec<Workload> {
     all
 }
 
-pub(super) fn step_signal(workload: &Workload) -> StepSignal {
-    let at = |secs: f64| Timestamp::from_secs_since_start(secs).expect("made times are finite");
-    let mut overlap = Overlap::new();
-    for request in &workload.requests {
-        overlap.add(at(request.start_s), at(request.end_s), request.bytes);
-    }
-    overlap.finish()
-}
-
 fn sampled(workload: &Workload, rate_hz: Option<f64>) -> Option<SampledSignal> {
-    let signal = step_signal(workload);
+    let signal = workload.trace.writes();
     let window = signal.span()?;
     let rate_hz = rate_hz.unwrap_or_else(|| automatic_rate_hz(&signal, window));
     sample(&signal, window, Sampling { rate_hz, kind: SamplingKind::Mean }).ok()
 }
 
-fn ask_iotide(workload: &Workload, rate_hz: Option<f64>) -> Answer {
-    let config = RunConfig { rate_hz, ..RunConfig::default() };
-    let Ok(run) = analyse_run(&StepSignal::default(), &step_signal(workload), &config) else {
-        return Answer::new();
-    };
-    run.estimate.rhythms.iter().map(|rhythm| (rhythm.period_s, rhythm.confidence)).collect()
+fn ask_iotide(workload: &Workload, rate_hz: Option<f64>) -> Periods {
+    let answer = ask_with(&workload.trace.signals(), &RunConfig { rate_hz, ..RunConfig::default() });
+    answer.estimate.rhythms.iter().map(|rhythm| (rhythm.period_s, rhythm.confidence)).collect()
 }
 
 /// All signals through one FTIO process; `None` if there is no FTIO.
-fn ask_ftio(workloads: &[Workload], rate_hz: f64) -> Option<Vec<Answer>> {
-    let mut child = Command::new(interpreter_of("ftio")?)
-        .args(["-c", include_str!("ask_ftio.py"), &rate_hz.to_string()])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .ok()?;
-    let mut stdin = child.stdin.take()?;
-    let questions: Vec<String> = workloads.iter().map(|workload| question(&step_signal(workload))).collect();
-    let writer = std::thread::spawn(move || {
-        for question in questions {
-            if stdin.write_all(question.as_bytes()).is_err() {
-                return;
-            }
-        }
-    });
-    let output = child.wait_with_output().ok()?;
-    writer.join().ok()?;
-    let answers: Vec<Answer> = String::from_utf8_lossy(&output.stdout).lines().map(parse_answer).collect();
-    (answers.len() == workloads.len()).then_some(answers)
-}
-
-fn question(signal: &StepSignal) -> String {
-    let list = |numbers: &mut dyn Iterator<Item = f64>| {
-        numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(",")
-    };
-    let times = list(&mut signal.times().iter().map(|time| time.as_secs()));
-    let rates = list(&mut signal.rates_bps().iter().copied());
-    format!("{{\"t\":[{times}],\"b\":[{rates}]}}\n")
-}
-
-/// `[[21.4, 0.9], …]` as pairs.
-pub(super) fn parse_answer(line: &str) -> Answer {
-    let numbers: Vec<f64> =
-        line.split(['[', ']', ',', ' ']).filter_map(|number| number.parse().ok()).collect();
-    numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
+fn ask_ftio(workloads: &[Workload], rate_hz: f64) -> Option<Vec<Periods>> {
+    let mut ftio = Ftio::start(rate_hz, Stdio::inherit())?;
+    workloads.iter().map(|workload| ftio.ask(&workload.trace.writes(), false).ok()).collect()
 }
 
 /// One choice among rhythms and "none": the evidence of each, which are right, and whether "none" is.
@@ -399,7 +347,7 @@ fn fit(options: &Options) {
         let rhythms = if i % 3 == 1 {
             sampled(workload, Some(1.0)).map_or_else(Vec::new, |signal| weigh_rhythms(&signal))
         } else {
-            weigh_exact_rhythms(&step_signal(workload))
+            weigh_exact_rhythms(&workload.trace.writes())
         };
         questions.extend(questions_about(workload, &rhythms));
     }
@@ -433,13 +381,15 @@ const ODD_ANSWERS: f64 = 0.005;
 fn fit_confidence(options: &Options) {
     let mut answers: Vec<(f64, bool)> = Vec::new();
     for workload in suite(options.seed, options.repeat) {
-        let config = RunConfig { rate_hz: None, ..RunConfig::default() };
-        let Ok(run) = analyse_run(&StepSignal::default(), &step_signal(&workload), &config) else { continue };
-        let right = match run.estimate.period_s {
-            Some(period_s) => workload.periods_s.iter().any(|truth| (period_s / truth - 1.0).abs() < 0.05),
-            None => workload.periods_s.is_empty() || workload.may_refuse,
+        let answer = ask(&workload.trace);
+        if answer.error.is_some() {
+            continue;
+        }
+        let right = match answer.estimate.period_s {
+            Some(period_s) => least_error(period_s, workload.periods_s()) < 0.05,
+            None => workload.periods_s().is_empty() || workload.may_refuse,
         };
-        let confidence = run.estimate.confidence.clamp(1e-6, 1.0 - 1e-6);
+        let confidence = answer.estimate.confidence.clamp(1e-6, 1.0 - 1e-6);
         answers.push(((confidence / (1.0 - confidence)).ln(), right));
     }
     let likelihood = |factor: f64| {
@@ -474,10 +424,9 @@ fn questions_of_laws(options: &Options) -> Vec<Question> {
             5 => family::late_result(&mut random),
             _ => family::any(&mut random, i),
         };
-        let periods_s = match &trace.truth {
-            Truth::Regular(regular) => vec![regular.beat_s()],
-            Truth::Beats(beats_s) => beats_s.clone(),
-            Truth::None => Vec::new(),
+        let trace = match trace.truth {
+            Truth::Regular(_) => family::beats_of(trace),
+            Truth::Beats(_) | Truth::None => trace,
             Truth::Unknown => continue,
         };
         if trace.family.starts_with("one phase") || trace.family.starts_with("one call") {
@@ -485,13 +434,7 @@ fn questions_of_laws(options: &Options) -> Vec<Question> {
         }
         let (reads, writes) = trace.signals();
         let signal = if reads.volume_bytes() > writes.volume_bytes() { reads } else { writes };
-        let workload = Workload {
-            family: "laws",
-            requests: Vec::new(),
-            may_refuse: periods_s.is_empty(),
-            periods_s,
-            beside_s: None,
-        };
+        let workload = Workload { may_refuse: trace.beats_s().is_empty(), beside_s: None, trace };
         questions.extend(questions_about(&workload, &weigh_exact_rhythms(&signal)));
     }
     questions
@@ -520,16 +463,16 @@ fn waits(random: &mut Random) -> Trace {
 /// Each true rhythm is a question of its own, in which the others are left out.
 fn questions_about(workload: &Workload, rhythms: &[WeighedRhythm]) -> Vec<Question> {
     let near = |rhythm: &WeighedRhythm, period_s: f64, tolerance: f64| {
-        (rhythm.period_s / period_s - 1.0).abs() < tolerance
+        relative_error(rhythm.period_s, period_s) < tolerance
     };
-    (0..workload.periods_s.len().max(1))
+    (0..workload.periods_s().len().max(1))
         .map(|i| {
-            let truth = workload.periods_s.get(i).copied();
+            let truth = workload.periods_s().get(i).copied();
             let asked: Vec<&WeighedRhythm> = rhythms
                 .iter()
                 .filter(|rhythm| workload.beside_s.is_none_or(|period_s| !near(rhythm, period_s, 0.08)))
                 .filter(|rhythm| {
-                    workload.periods_s.iter().all(|&t| Some(t) == truth || !near(rhythm, t, 0.05))
+                    workload.periods_s().iter().all(|&t| Some(t) == truth || !near(rhythm, t, 0.05))
                 })
                 .collect();
             let right: Vec<bool> = asked
@@ -578,7 +521,8 @@ mod tests {
     #[test]
     fn the_goals_hold_on_traces_nobody_has_seen() {
         let workloads = suite(77, 6);
-        let answers: Vec<Answer> = workloads.iter().map(|workload| ask_iotide(workload, Some(1.0))).collect();
+        let answers: Vec<Periods> =
+            workloads.iter().map(|workload| ask_iotide(workload, Some(1.0))).collect();
         let figure = |what: &str| {
             ROWS.iter().find(|row| row.what.starts_with(what)).unwrap().figure(&workloads, &answers)
         };
@@ -589,16 +533,10 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_the_peer_is_read_back() {
-        assert_eq!(parse_answer("[[21.4, 0.9], [3.0, 0.1]]"), [(21.4, 0.9), (3.0, 0.1)]);
-        assert!(parse_answer("[]").is_empty());
-    }
-
-    #[test]
     fn refusing_is_an_error_unless_it_is_fair() {
         let mut workload = workload::aperiodic(&mut Random::new(1), 4);
         assert_eq!((error(&workload, &vec![]), error(&workload, &vec![(1.0, 0.9)])), (0.0, 1.0));
-        (workload.periods_s, workload.may_refuse) = (vec![10.0], false);
+        (workload.trace.truth, workload.may_refuse) = (Truth::Beats(vec![10.0]), false);
         assert_eq!(error(&workload, &vec![]), 1.0);
         assert!((error(&workload, &vec![(11.0, 0.9)]) - 0.1).abs() < 1e-12);
     }

@@ -5,6 +5,7 @@ use iotide_analysis::Verdict;
 use crate::Outcome;
 use crate::answer::{Answer, ask};
 use crate::parallel;
+use crate::score::{Group, least_error};
 use crate::synthetic::held_out::{FAMILIES, PER_FAMILY, make};
 use crate::synthetic::trace::{Trace, Truth};
 
@@ -65,7 +66,7 @@ impl Judged {
             _ if answer.error.is_some() => None,
             (Verdict::Unclear, _) => None,
             (Verdict::Periodic, Truth::Beats(beats)) => {
-                let near = |period_s: f64| beats.iter().any(|beat_s| (period_s / beat_s - 1.0).abs() <= NEAR);
+                let near = |period_s: f64| least_error(period_s, beats) <= NEAR;
                 Some(estimate.period_s.is_some_and(near))
             }
             (Verdict::NotPeriodic, Truth::None) => Some(true),
@@ -94,29 +95,12 @@ fn sure_ones(judged: &[Judged]) -> bool {
     good
 }
 
-/// Answers that are looked at together.
-#[derive(Clone, Debug, PartialEq)]
-struct Group {
-    name: String,
-    n: usize,
-    mean_confidence: f64,
-    share_right: f64,
+/// Whether as many are right as the confidence says.
+fn is_good((_, group): &(String, Group)) -> bool {
+    group.n < FEWEST || (group.mean_confidence - group.share_right).abs() <= APART
 }
 
-impl Group {
-    fn of(name: String, answers: &[(f64, bool)]) -> Self {
-        let n = answers.len();
-        let mean_confidence = answers.iter().map(|answer| answer.0).sum::<f64>() / n.max(1) as f64;
-        let share_right = answers.iter().filter(|answer| answer.1).count() as f64 / n.max(1) as f64;
-        Self { name, n, mean_confidence, share_right }
-    }
-
-    fn is_good(&self) -> bool {
-        self.n < FEWEST || (self.mean_confidence - self.share_right).abs() <= APART
-    }
-}
-
-fn by_tenths(answers: &[(f64, bool)]) -> Vec<Group> {
+fn by_tenths(answers: &[(f64, bool)]) -> Vec<(String, Group)> {
     (0..10)
         .map(|tenth| {
             let within: Vec<(f64, bool)> = answers
@@ -124,39 +108,44 @@ fn by_tenths(answers: &[(f64, bool)]) -> Vec<Group> {
                 .copied()
                 .filter(|(confidence, _)| ((10.0 * confidence) as usize).min(9) == tenth)
                 .collect();
-            Group::of(format!("{:.1} to {:.1}", tenth as f64 / 10.0, (tenth + 1) as f64 / 10.0), &within)
+            let name = format!("{:.1} to {:.1}", tenth as f64 / 10.0, (tenth + 1) as f64 / 10.0);
+            (name, Group::of(&within))
         })
-        .filter(|group| group.n > 0)
+        .filter(|(_, group)| group.n > 0)
         .collect()
 }
 
-fn by_rank(mut answers: Vec<(f64, bool)>) -> Vec<Group> {
+fn by_rank(mut answers: Vec<(f64, bool)>) -> Vec<(String, Group)> {
     // Right or wrong must not decide which of equal confidences comes first; the order of the traces does.
     answers.sort_by(|one, two| one.0.total_cmp(&two.0));
     let n = answers.len();
     (0..10)
-        .map(|tenth| Group::of(format!("part {}", tenth + 1), &answers[n * tenth / 10..n * (tenth + 1) / 10]))
-        .filter(|group| group.n > 0)
+        .map(|tenth| {
+            let part = &answers[n * tenth / 10..n * (tenth + 1) / 10];
+            (format!("part {}", tenth + 1), Group::of(part))
+        })
+        .filter(|(_, group)| group.n > 0)
         .collect()
 }
 
-fn print_groups(title: &str, groups: &[Group]) -> bool {
+fn print_groups(title: &str, groups: &[(String, Group)]) -> bool {
     println!("\n{title} (within {:.0} points from {FEWEST} answers on):", 100.0 * APART);
-    for group in groups {
-        let mark = match (group.n < FEWEST, group.is_good()) {
+    for named in groups {
+        let (name, group) = named;
+        let mark = match (group.n < FEWEST, is_good(named)) {
             (true, _) => "  (too few to tell)",
             (false, true) => "",
             (false, false) => "  ✗",
         };
         println!(
             "  {:<12} {:>5} answers, mean confidence {:>5.1} %, right {:>5.1} %{mark}",
-            group.name,
+            name,
             group.n,
             100.0 * group.mean_confidence,
             100.0 * group.share_right
         );
     }
-    groups.iter().all(Group::is_good)
+    groups.iter().all(is_good)
 }
 
 fn percent(part: usize, whole: usize) -> f64 {
@@ -191,11 +180,11 @@ mod tests {
     #[test]
     fn confidence_that_promises_too_much_is_seen() {
         let honest: Vec<(f64, bool)> = (0..1000).map(|i| (0.75, i % 4 != 0)).collect();
-        assert!(by_tenths(&honest).iter().all(Group::is_good));
-        assert!(by_rank(honest).iter().all(Group::is_good));
+        assert!(by_tenths(&honest).iter().all(is_good));
+        assert!(by_rank(honest).iter().all(is_good));
         let boastful: Vec<(f64, bool)> = (0..1000).map(|i| (0.95, i % 4 != 0)).collect();
-        assert!(!by_tenths(&boastful).iter().all(Group::is_good));
-        assert!(!by_rank(boastful).iter().all(Group::is_good));
+        assert!(!by_tenths(&boastful).iter().all(is_good));
+        assert!(!by_rank(boastful).iter().all(is_good));
     }
 
     #[test]

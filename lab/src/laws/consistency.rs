@@ -3,6 +3,7 @@
 use iotide_analysis::{PeriodEstimate, Phase, Rhythm, Verdict};
 
 use crate::answer::{Answer, seconds};
+use crate::score::relative_error;
 use crate::synthetic::trace::Trace;
 
 /// Whether an answer agrees with itself and with the trace, or the first contradiction.
@@ -63,8 +64,9 @@ fn verdict_fits(estimate: &PeriodEstimate) -> Result<(), String> {
             headline.phases.len()
         ));
     }
-    let accepted =
-        |period_s: f64| estimate.rhythms.iter().any(|rhythm| (rhythm.period_s / period_s - 1.0).abs() < 0.01);
+    let accepted = |period_s: f64| {
+        estimate.rhythms.iter().any(|rhythm| relative_error(rhythm.period_s, period_s) < 0.01)
+    };
     for candidate in &estimate.candidates {
         if !accepted(candidate.period_s) && candidate.confidence > estimate.confidence + 1e-9 {
             return Err(format!(
@@ -97,7 +99,7 @@ fn rhythm_fits(rhythm: &Rhythm) -> Result<(), String> {
         return Err(format!("a phase of {}", seconds(longest_s)));
     }
     let mean_s = (last.start_s - first.start_s) / (n - 1) as f64;
-    if (rhythm.mean_distance_s / mean_s - 1.0).abs() > 1e-3 {
+    if relative_error(rhythm.mean_distance_s, mean_s) > 1e-3 {
         return Err(format!(
             "a mean distance of {} where the phases are {} apart",
             seconds(rhythm.mean_distance_s),
@@ -105,7 +107,7 @@ fn rhythm_fits(rhythm: &Rhythm) -> Result<(), String> {
         ));
     }
     let bytes: f64 = phases.iter().map(|phase| phase.bytes).sum();
-    if (rhythm.bytes / bytes - 1.0).abs() > 1e-3 {
+    if relative_error(rhythm.bytes, bytes) > 1e-3 {
         return Err(format!("{:.5e} bytes where the phases move {bytes:.5e}", rhythm.bytes));
     }
     let slack_s = 1e-3 * beat_s;

@@ -5,6 +5,7 @@ use iotide_trace::{Direction, JobInfo, automatic_rate_hz};
 
 use super::consistency;
 use crate::answer::{Answer, ROUNDING, SAMPLING, ask, ask_with, same, seconds};
+use crate::score::relative_error;
 use crate::synthetic::change::{self, SAME, Scale};
 use crate::synthetic::family::{self, Distances};
 use crate::synthetic::random::Random;
@@ -249,10 +250,9 @@ fn law_4(random: &mut Random) -> Vec<Tried> {
             let after = ask(&paused);
             let result = after.has_headline(regular.beat_s(), regular.tolerance()).and_then(|_| {
                 // One rhythm with a pause, or one before it and one after.
-                let of_the_beat =
-                    after.estimate.rhythms.iter().filter(|rhythm| {
-                        (rhythm.period_s / regular.beat_s() - 1.0).abs() <= regular.tolerance()
-                    });
+                let of_the_beat = after.estimate.rhythms.iter().filter(|rhythm| {
+                    relative_error(rhythm.period_s, regular.beat_s()) <= regular.tolerance()
+                });
                 counted(of_the_beat.map(|rhythm| rhythm.phases.len()).sum(), regular.n, 0)
             });
             let what = format!("a pause of {beats:.2} beats");
@@ -371,7 +371,7 @@ fn law_7(random: &mut Random, i: usize) -> Vec<Tried> {
     let result = is_right(&answer, &trace.regular()).and_then(|()| {
         let rhythm = &answer.estimate.rhythms[0];
         let (found, expected) = (rhythm.bytes / rhythm.phases.len() as f64, trace.bytes() / n as f64);
-        if (found / expected - 1.0).abs() < 0.01 {
+        if relative_error(found, expected) < 0.01 {
             return Ok(());
         }
         Err(format!("{found:.5e} bytes per phase, not {expected:.5e}"))
@@ -516,7 +516,7 @@ pub fn one_engine(trace: &Trace) -> Vec<Tried> {
         let detected: Vec<f64> = answer.estimate.rhythms.iter().map(|rhythm| rhythm.period_s).collect();
         let labelled: Vec<f64> = findings.periods.iter().map(|period| period.period_s).collect();
         let agree = detected.len() == labelled.len()
-            && detected.iter().zip(&labelled).all(|(one, two)| (one / two - 1.0).abs() < 1e-6);
+            && detected.iter().zip(&labelled).all(|(one, two)| relative_error(*one, *two) < 1e-6);
         let list = |periods: &[f64]| periods.iter().map(|&s| seconds(s)).collect::<Vec<_>>().join(", ");
         let result = if agree {
             Ok(())

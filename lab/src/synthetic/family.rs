@@ -94,7 +94,7 @@ fn regular(random: &mut Random, fewest: usize) -> Trace {
 }
 
 /// The same, of which no more is asserted than its beat.
-fn beats_of(trace: Trace) -> Trace {
+pub fn beats_of(trace: Trace) -> Trace {
     let truth = Truth::Beats(vec![trace.regular().beat_s()]);
     Trace { truth, ..trace }
 }
@@ -379,22 +379,9 @@ fn reads_and_writes(random: &mut Random) -> Trace {
     Trace { truth: Truth::Unknown, ..trace }
 }
 
+/// The same trace, of which nothing is asserted.
 fn of_workload(made: workload::Workload) -> Trace {
-    let nanos = |secs: f64| (secs * 1e9).round() as i64;
-    let requests = made
-        .requests
-        .iter()
-        .map(|request| Request {
-            rank: request.rank,
-            file: request.rank.unsigned_abs(),
-            op: Op::Write,
-            start: nanos(request.start_s),
-            end: nanos(request.end_s),
-            bytes: request.bytes,
-            phase: BESIDE,
-        })
-        .collect();
-    Trace { family: made.family.to_owned(), requests, truth: Truth::Unknown }
+    Trace { truth: Truth::Unknown, ..made.trace }
 }
 
 /// The bytes that events moved.

@@ -1,5 +1,7 @@
 //! Seeded random numbers for the synthetic traces.
 
+use iotide_num::SplitMix64;
+
 /// xoshiro256++ (Blackman & Vigna, 2019), seeded by splitmix64.
 #[derive(Clone, Debug)]
 pub struct Random {
@@ -8,15 +10,8 @@ pub struct Random {
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        let mut x = seed;
-        let state = std::array::from_fn(|_| {
-            x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = x;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
-        });
-        Self { state }
+        let mut seeds = SplitMix64::new(seed);
+        Self { state: std::array::from_fn(|_| seeds.next()) }
     }
 
     fn next(&mut self) -> u64 {

@@ -67,6 +67,14 @@ impl Regular {
 }
 
 impl Trace {
+    /// The true beats in seconds; none if there are none, or if nothing is asserted.
+    pub fn beats_s(&self) -> &[f64] {
+        match &self.truth {
+            Truth::Beats(beats_s) => beats_s,
+            _ => &[],
+        }
+    }
+
     pub fn regular(&self) -> Regular {
         match &self.truth {
             Truth::Regular(regular) => *regular,
@@ -111,7 +119,12 @@ impl Trace {
         (reads.finish(), writes.finish())
     }
 
-    /// The same, exact whatever the number of requests: parts that are small enough are added up one by one.
+    /// Bandwidth of the writes.
+    pub fn writes(&self) -> StepSignal {
+        self.signals().1
+    }
+
+    /// Bandwidth of the reads and of the writes, exact whatever the number of requests: parts that are small enough are added up one by one.
     pub fn exact_signals(&self) -> (StepSignal, StepSignal) {
         let mut sums = (StepSignal::default(), StepSignal::default());
         for part in self.requests.chunks(Overlap::EXACT_REQUESTS / 2) {

@@ -1,27 +1,42 @@
 //! Traces whose rhythm is known: the semi-synthetic ones of section III-A of the FTIO paper, and what it leaves out.
 
+use iotide_trace::Op;
+
 use super::random::Random;
+use super::trace::{BESIDE, Request, Trace, Truth};
 
-/// A request of one rank.
-#[derive(Clone, Copy, Debug)]
-#[allow(dead_code)] // the rank is what an event table of the trace would hold
-pub struct Request {
-    pub rank: i32,
-    pub start_s: f64,
-    pub end_s: f64,
-    pub bytes: f64,
-}
-
-/// A made trace, with the truth about it.
+/// A trace by which an estimate of the period is scored.
 pub struct Workload {
-    pub family: &'static str,
-    pub requests: Vec<Request>,
-    /// All true periods (mean distance of phase starts), the one that moves most bytes first; empty: aperiodic.
-    pub periods_s: Vec<f64>,
+    /// Its beats are the mean distances of phase starts, that of the phases that move most bytes first.
+    pub trace: Trace,
     /// "Not periodic" is a fair answer too (the paper's traces with σ/μ ≥ 1).
     pub may_refuse: bool,
     /// Something else in the trace has a rhythm of about this period; to find it is neither right nor wrong.
     pub beside_s: Option<f64>,
+}
+
+impl Workload {
+    fn periodic(family: &str, requests: Vec<Request>, periods_s: Vec<f64>) -> Self {
+        let trace = Trace { family: family.to_owned(), requests, truth: Truth::Beats(periods_s) };
+        Self { trace, may_refuse: false, beside_s: None }
+    }
+
+    fn aperiodic(requests: Vec<Request>) -> Self {
+        let trace = Trace { family: "aperiodic".to_owned(), requests, truth: Truth::None };
+        Self { trace, may_refuse: true, beside_s: None }
+    }
+
+    /// All true periods; none: aperiodic.
+    pub fn periods_s(&self) -> &[f64] {
+        self.trace.beats_s()
+    }
+}
+
+/// A write of a rank.
+fn write(rank: i32, start_s: f64, end_s: f64, bytes: f64) -> Request {
+    let nanos = |secs: f64| (secs * 1e9).round() as i64;
+    let (start, end) = (nanos(start_s), nanos(end_s));
+    Request { rank, file: rank.unsigned_abs(), op: Op::Write, start, end, bytes, phase: BESIDE }
 }
 
 const RANKS: i32 = 32;
@@ -29,15 +44,17 @@ const CHUNKS: usize = 20;
 const GB: f64 = 1e9;
 
 /// One I/O phase as IOR leaves it on 32 ranks: about 10.4 s, a few stragglers, rates that waver. `scale` stretches it.
+/// Returns when it ends.
 fn ior_phase(
     random: &mut Random,
+    requests: &mut Vec<Request>,
     at_s: f64,
     scale: f64,
     delay: &mut dyn FnMut(&mut Random, i32) -> f64,
-) -> Vec<Request> {
+) -> f64 {
     let longest = scale * (10.22 + random.exponential(0.18)).min(13.34);
     let bytes = 3.5 * GB / CHUNKS as f64 * scale;
-    let mut requests = Vec::with_capacity(RANKS as usize * CHUNKS);
+    let mut last_s = at_s;
     for rank in 0..RANKS {
         let length = longest * random.uniform(0.93, 1.0);
         let weights: Vec<f64> = (0..CHUNKS).map(|_| random.uniform(0.5, 1.5)).collect();
@@ -45,11 +62,12 @@ fn ior_phase(
         let mut start_s = at_s + delay(random, rank);
         for weight in weights {
             let end_s = start_s + length * weight / total;
-            requests.push(Request { rank, start_s, end_s, bytes });
+            requests.push(write(rank, start_s, end_s, bytes));
             start_s = end_s;
         }
+        last_s = last_s.max(start_s);
     }
-    requests
+    last_s
 }
 
 /// The paper's application: compute, then write; `J = 20` times.
@@ -85,21 +103,17 @@ pub fn phases_n(
             compute_mean_s
         };
         starts.push(at_s);
-        let phase = ior_phase(random, at_s, scale, &mut |random, rank| {
+        at_s = ior_phase(random, &mut requests, at_s, scale, &mut |random, rank| {
             if rank == 0 || delay_mean_s == 0.0 { 0.0 } else { random.exponential(delay_mean_s) }
         });
-        at_s = phase.iter().map(|request| request.end_s).fold(at_s, f64::max);
-        requests.extend(phase);
     }
     if let Some(rate_bps) = noise_bps {
         requests.extend(noise(random, at_s, rate_bps));
     }
     Workload {
-        family,
-        requests,
-        periods_s: vec![mean_distance(&starts)],
         may_refuse: compute_std_s >= compute_mean_s,
         beside_s: noise_bps.map(|_| 2.2),
+        ..Workload::periodic(family, requests, vec![mean_distance(&starts)])
     }
 }
 
@@ -111,12 +125,7 @@ fn noise(random: &mut Random, until_s: f64, rate_bps: f64) -> Vec<Request> {
         for _ in 0..10 {
             let busy_s = random.uniform(1.2, 1.6);
             let rate_bps = rate_bps * random.uniform(0.85, 1.15);
-            requests.push(Request {
-                rank: RANKS,
-                start_s: at_s,
-                end_s: at_s + busy_s,
-                bytes: rate_bps * busy_s,
-            });
+            requests.push(write(RANKS, at_s, at_s + busy_s, rate_bps * busy_s));
             at_s += random.uniform(2.1, 2.3);
         }
     }
@@ -130,7 +139,7 @@ fn burst(random: &mut Random, requests: &mut Vec<Request>, start_s: f64, length_
         let mut at_s = start_s;
         for _ in 0..6 {
             let end_s = at_s + length_s / 6.0 * random.uniform(0.9, 1.0);
-            requests.push(Request { rank, start_s: at_s, end_s, bytes: bytes / f64::from(n_ranks) / 6.0 });
+            requests.push(write(rank, at_s, end_s, bytes / f64::from(n_ranks) / 6.0));
             at_s = end_s;
         }
     }
@@ -163,13 +172,7 @@ pub fn interleaved(random: &mut Random) -> Workload {
     let bytes = 2.0 * GB * random.uniform(2.0, 30.0);
     let checkpoint = rhythm(random, long_s, duty, bytes);
     let (first, second) = if dump.1 > checkpoint.1 { (dump, checkpoint) } else { (checkpoint, dump) };
-    Workload {
-        family: "interleaved",
-        requests,
-        periods_s: vec![first.0, second.0],
-        may_refuse: false,
-        beside_s: None,
-    }
+    Workload::periodic("interleaved", requests, vec![first.0, second.0])
 }
 
 /// A loop that dumps every step and writes a checkpoint every few, so that the rhythms are locked.
@@ -201,136 +204,134 @@ pub fn nested(random: &mut Random) -> Workload {
     } else {
         vec![checkpoint, dump]
     };
-    Workload { family: "nested", requests, periods_s, may_refuse: false, beside_s: None }
+    Workload::periodic("nested", requests, periods_s)
 }
 
-/// How many kinds [`aperiodic`] knows.
-pub const APERIODIC_KINDS: usize = 12;
+/// Puts the requests of a run of about this many seconds together.
+type Aperiodic = fn(&mut Random, &mut Vec<Request>, f64);
 
-/// Runs without a rhythm, of the given kind.
+/// Runs without a rhythm.
+const APERIODIC: [Aperiodic; 12] = [
+    // Bursts at any time, of any size.
+    |random, r, run_s| {
+        for _ in 0..random.whole(8, 40) {
+            let (at, length, bytes) =
+                (random.uniform(0.0, run_s), random.log_normal(6.0, 0.8), random.log_normal(20.0 * GB, 1.0));
+            burst(random, r, at, length, bytes);
+        }
+    },
+    // Equal bursts at any time.
+    |random, r, run_s| {
+        for _ in 0..random.whole(8, 40) {
+            let at = random.uniform(0.0, run_s);
+            burst(random, r, at, 5.0, 20.0 * GB);
+        }
+    },
+    // Equal phases, waiting times without memory.
+    |random, r, _| {
+        let (mut at, n) = (0.0, random.whole(12, 30));
+        let mean = random.uniform(10.0, 60.0);
+        for _ in 0..n {
+            at += random.exponential(mean);
+            burst(random, r, at, 6.0, 20.0 * GB);
+            at += 6.0;
+        }
+    },
+    // Waiting times with a heavy tail, any size.
+    |random, r, _| {
+        let mut at = 0.0;
+        for _ in 0..random.whole(10, 30) {
+            at += random.log_normal(12.0, 1.2);
+            let (length, bytes) = (random.log_normal(4.0, 0.7), random.log_normal(10.0 * GB, 1.0));
+            burst(random, r, at, length, bytes);
+            at += length;
+        }
+    },
+    // One to three bursts.
+    |random, r, run_s| {
+        for _ in 0..random.whole(1, 3) {
+            let (at, length) = (random.uniform(0.0, run_s), random.uniform(2.0, 60.0));
+            let bytes = random.log_normal(20.0 * GB, 1.0);
+            burst(random, r, at, length, bytes);
+        }
+    },
+    // A stream that wavers (autoregressive).
+    |random, r, run_s| {
+        let (mut level, memory) = (0.0, random.uniform(0.0, 0.95));
+        for i in 0..run_s as usize {
+            level = memory * level + random.normal(0.0, 1.0);
+            let rate = (4.0 + level).max(0.0) * GB;
+            r.push(write(0, i as f64, i as f64 + 1.0, rate));
+        }
+    },
+    // Input at the start, output at the end, a little in between.
+    |random, r, run_s| {
+        let length = random.uniform(10.0, 60.0);
+        burst(random, r, 0.0, length, 100.0 * GB);
+        burst(random, r, run_s - 30.0, 30.0, 80.0 * GB);
+        for _ in 0..random.whole(0, 4) {
+            let at = random.uniform(100.0, run_s - 60.0);
+            burst(random, r, at, 5.0, 10.0 * GB);
+        }
+    },
+    // Waiting times that grow (convergence slows down).
+    |random, r, _| {
+        let (mut at, mut wait, growth) = (0.0, 4.0, random.uniform(1.15, 1.5));
+        for _ in 0..random.whole(7, 14) {
+            burst(random, r, at, 3.0, 10.0 * GB);
+            at += 3.0 + wait;
+            wait *= growth;
+        }
+    },
+    // A random walk.
+    |random, r, run_s| {
+        let mut level = 5.0f64;
+        for i in 0..run_s as usize {
+            level = (level + random.normal(0.0, 0.4)).clamp(0.0, 12.0);
+            r.push(write(0, i as f64, i as f64 + 1.0, level * GB));
+        }
+    },
+    // The paper's phases, but waiting times without memory.
+    |random, r, _| {
+        let mean = random.uniform(11.0, 60.0);
+        let mut at = 0.0;
+        for _ in 0..20 {
+            at += random.exponential(mean);
+            at = ior_phase(random, r, at, 1.0, &mut |_, _| 0.0);
+        }
+    },
+    // The paper's phases, but waiting times with a heavy tail and any size.
+    |random, r, _| {
+        let mut at = 0.0;
+        for _ in 0..random.whole(8, 25) {
+            at += random.log_normal(11.0, 1.0);
+            let scale = random.log_normal(1.0, 0.6);
+            at = ior_phase(random, r, at, scale, &mut |_, _| 0.0);
+        }
+    },
+    // Sessions: clusters of small bursts, with long silences.
+    |random, r, _| {
+        let mut at = 0.0;
+        for _ in 0..random.whole(4, 9) {
+            at += random.exponential(100.0);
+            for _ in 0..random.whole(1, 8) {
+                let (length, bytes) = (random.uniform(0.5, 4.0), random.log_normal(4.0 * GB, 0.8));
+                burst(random, r, at, length, bytes);
+                at += length + random.exponential(5.0);
+            }
+        }
+    },
+];
+
+/// How many kinds [`aperiodic`] knows.
+pub const APERIODIC_KINDS: usize = APERIODIC.len();
+
+/// A run without a rhythm, of the given kind.
 pub fn aperiodic(random: &mut Random, kind: usize) -> Workload {
     let mut requests = Vec::new();
-    let r = &mut requests;
     let run_s = random.uniform(300.0, 2000.0);
-    match kind % APERIODIC_KINDS {
-        // Bursts at any time, of any size.
-        0 => {
-            for _ in 0..random.whole(8, 40) {
-                let (at, length, bytes) = (
-                    random.uniform(0.0, run_s),
-                    random.log_normal(6.0, 0.8),
-                    random.log_normal(20.0 * GB, 1.0),
-                );
-                burst(random, r, at, length, bytes);
-            }
-        }
-        // Equal bursts at any time.
-        1 => {
-            for _ in 0..random.whole(8, 40) {
-                let at = random.uniform(0.0, run_s);
-                burst(random, r, at, 5.0, 20.0 * GB);
-            }
-        }
-        // Equal phases, waiting times without memory.
-        2 => {
-            let (mut at, n) = (0.0, random.whole(12, 30));
-            let mean = random.uniform(10.0, 60.0);
-            for _ in 0..n {
-                at += random.exponential(mean);
-                burst(random, r, at, 6.0, 20.0 * GB);
-                at += 6.0;
-            }
-        }
-        // Waiting times with a heavy tail, any size.
-        3 => {
-            let mut at = 0.0;
-            for _ in 0..random.whole(10, 30) {
-                at += random.log_normal(12.0, 1.2);
-                let (length, bytes) = (random.log_normal(4.0, 0.7), random.log_normal(10.0 * GB, 1.0));
-                burst(random, r, at, length, bytes);
-                at += length;
-            }
-        }
-        // One to three bursts.
-        4 => {
-            for _ in 0..random.whole(1, 3) {
-                let (at, length) = (random.uniform(0.0, run_s), random.uniform(2.0, 60.0));
-                let bytes = random.log_normal(20.0 * GB, 1.0);
-                burst(random, r, at, length, bytes);
-            }
-        }
-        // A stream that wavers (autoregressive).
-        5 => {
-            let (mut level, memory) = (0.0, random.uniform(0.0, 0.95));
-            for i in 0..run_s as usize {
-                level = memory * level + random.normal(0.0, 1.0);
-                let rate = (4.0 + level).max(0.0) * GB;
-                r.push(Request { rank: 0, start_s: i as f64, end_s: i as f64 + 1.0, bytes: rate });
-            }
-        }
-        // Input at the start, output at the end, a little in between.
-        6 => {
-            let length = random.uniform(10.0, 60.0);
-            burst(random, r, 0.0, length, 100.0 * GB);
-            burst(random, r, run_s - 30.0, 30.0, 80.0 * GB);
-            for _ in 0..random.whole(0, 4) {
-                let at = random.uniform(100.0, run_s - 60.0);
-                burst(random, r, at, 5.0, 10.0 * GB);
-            }
-        }
-        // Waiting times that grow (convergence slows down).
-        7 => {
-            let (mut at, mut wait, growth) = (0.0, 4.0, random.uniform(1.15, 1.5));
-            for _ in 0..random.whole(7, 14) {
-                burst(random, r, at, 3.0, 10.0 * GB);
-                at += 3.0 + wait;
-                wait *= growth;
-            }
-        }
-        // A random walk.
-        8 => {
-            let mut level = 5.0f64;
-            for i in 0..run_s as usize {
-                level = (level + random.normal(0.0, 0.4)).clamp(0.0, 12.0);
-                r.push(Request { rank: 0, start_s: i as f64, end_s: i as f64 + 1.0, bytes: level * GB });
-            }
-        }
-        // The paper's phases, but waiting times without memory.
-        9 => {
-            let mean = random.uniform(11.0, 60.0);
-            let mut at = 0.0;
-            for _ in 0..20 {
-                at += random.exponential(mean);
-                let phase = ior_phase(random, at, 1.0, &mut |_, _| 0.0);
-                at = phase.iter().map(|request| request.end_s).fold(at, f64::max);
-                r.extend(phase);
-            }
-        }
-        // The paper's phases, but waiting times with a heavy tail and any size.
-        10 => {
-            let mut at = 0.0;
-            for _ in 0..random.whole(8, 25) {
-                at += random.log_normal(11.0, 1.0);
-                let scale = random.log_normal(1.0, 0.6);
-                let phase = ior_phase(random, at, scale, &mut |_, _| 0.0);
-                at = phase.iter().map(|request| request.end_s).fold(at, f64::max);
-                r.extend(phase);
-            }
-        }
-        // Sessions: clusters of small bursts, with long silences.
-        _ => {
-            let mut at = 0.0;
-            for _ in 0..random.whole(4, 9) {
-                at += random.exponential(100.0);
-                for _ in 0..random.whole(1, 8) {
-                    let (length, bytes) = (random.uniform(0.5, 4.0), random.log_normal(4.0 * GB, 0.8));
-                    burst(random, r, at, length, bytes);
-                    at += length + random.exponential(5.0);
-                }
-            }
-        }
-    }
-    Workload { family: "aperiodic", requests, periods_s: Vec::new(), may_refuse: true, beside_s: None }
+    APERIODIC[kind % APERIODIC_KINDS](random, &mut requests, run_s);
+    Workload::aperiodic(requests)
 }
 
 /// Phases of several bursts, phases that vary in size, a slow log beside them: periodic, but not as the paper's are.
@@ -360,17 +361,11 @@ pub fn odd_shapes(random: &mut Random) -> Workload {
         beside_s = Some(step);
         let mut t = 0.0;
         while t < at_s {
-            requests.push(Request { rank: 0, start_s: t, end_s: t + step * 0.1, bytes: 2e6 });
+            requests.push(write(0, t, t + step * 0.1, 2e6));
             t += step;
         }
     }
-    Workload {
-        family: "odd shapes",
-        requests,
-        periods_s: vec![mean_distance(&starts)],
-        may_refuse: false,
-        beside_s,
-    }
+    Workload { beside_s, ..Workload::periodic("odd shapes", requests, vec![mean_distance(&starts)]) }
 }
 
 /// The paper's application at any size: other numbers of phases, lengths, spreads and delays.
@@ -393,7 +388,7 @@ pub fn few_at_random(random: &mut Random) -> Workload {
         let at_s = random.uniform(0.0, run_s);
         burst(random, &mut requests, at_s, length_s, 20.0 * GB);
     }
-    Workload { family: "aperiodic", requests, periods_s: Vec::new(), may_refuse: true, beside_s: None }
+    Workload::aperiodic(requests)
 }
 
 fn phases_of_any_size(random: &mut Random, n_phases: usize, spreads: &[f64]) -> Workload {
