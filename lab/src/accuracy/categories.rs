@@ -6,12 +6,14 @@
 //! and busy times included. A period counts as found within 10 %.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use iotide_analysis::{
     Access, Categories, Category, CategoryConfig, CategoryMethod, FoundPeriod, Observed, categorize,
 };
 
+use crate::readers::shared_data;
+use crate::score::relative_error;
 use crate::synthetic::labelled::{self, Case, Truth};
 
 /// Runs the command; see `HELP`.
@@ -30,7 +32,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         }
     }
     let cases = if shared {
-        read_labelled(&shared_folder().ok_or("the shared labelled traces are not here")?)?
+        read_labelled(&shared_data("categories").ok_or("the shared labelled traces are not here")?)?
     } else {
         labelled::runs(repeat, seed)
     };
@@ -118,7 +120,7 @@ pub fn judge<'a>(case: &'a Case, config: &CategoryConfig) -> Judged<'a> {
     let labels: BTreeSet<Category> = found.labels.iter().map(|label| label.category).collect();
     let missing = case.truth.labels.difference(&labels).copied().filter(asserted).collect();
     let surplus = labels.difference(&case.truth.labels).copied().filter(asserted).collect();
-    let agree = |a: f64, b: f64| (a / b - 1.0).abs() <= 0.1;
+    let agree = |a: f64, b: f64| relative_error(a, b) <= 0.1;
     let mut periods = Periods::default();
     for access in ACCESSES {
         let told = periods_of(&found, access);
@@ -300,12 +302,6 @@ fn per_kind(auto: &Table, mosaic: &Table) -> String {
         out += &format!("| {kind} | {n} | {n_right} | {theirs} | {n_true_found} of {n_true} | {vain} |\n");
     }
     out
-}
-
-/// Where the shared labelled traces are, if they are.
-fn shared_folder() -> Option<PathBuf> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().map(|dir| dir.join("shared/data/categories")).find(|dir| dir.is_dir())
 }
 
 /// Reads traces and what `labels.json` says of them.

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use iotide_analysis::{IssueConfig, Issues, IssuesVerdict, Severity, issues};
-use iotide_trace::{Activity, Event, EventSink, Loss, TimeSpent, Timestamp};
+use iotide_trace::Activity;
+
+use crate::readers::{Losses, shared_data};
 use serde_json::Value;
 
 /// What `run` understands.
@@ -28,7 +30,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         }
     }
     let shared = |path: &str| {
-        shared(path).ok_or_else(|| format!("there is no shared/data/{path} above the repository"))
+        shared_data(path).ok_or_else(|| format!("there is no shared/data/{path} above the repository"))
     };
     let cases = cases.map_or_else(|| shared("findings/expert.json"), Ok)?;
     let traces = traces.map_or_else(|| shared("traces"), Ok)?;
@@ -62,12 +64,6 @@ pub fn run(args: &[String]) -> Result<(), String> {
     }
     ours.differences.iter().for_each(|line| println!("{line}"));
     Ok(())
-}
-
-/// A file of the shared data, in a folder above the repository.
-fn shared(path: &str) -> Option<PathBuf> {
-    let from = Path::new(env!("CARGO_MANIFEST_DIR"));
-    from.ancestors().map(|folder| folder.join("shared/data").join(path)).find(|found| found.exists())
 }
 
 /// A log with its judgement.
@@ -107,24 +103,6 @@ fn judge(path: &Path) -> Result<Issues, String> {
     let reader = iotide_formats::open(path).map_err(|error| error.to_string())?;
     let info = reader.read(&mut sink).map_err(|error| error.to_string())?;
     Ok(issues(&sink.0.finish(&info), &info.job, &sink.1.0, &IssueConfig::default()))
-}
-
-/// Keeps what is missing.
-#[derive(Default)]
-struct Losses(Vec<Loss>);
-
-impl EventSink for Losses {
-    fn event(&mut self, _: Event) -> std::ops::ControlFlow<()> {
-        std::ops::ControlFlow::Continue(())
-    }
-    fn async_event(&mut self, _: Event, _: Timestamp) -> std::ops::ControlFlow<()> {
-        std::ops::ControlFlow::Continue(())
-    }
-    fn time_spent(&mut self, _: TimeSpent) {}
-    fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
-    fn loss(&mut self, loss: Loss) {
-        self.0.push(loss);
-    }
 }
 
 /// An answer in the terms of the judgements: ids, the first one first, each with whether it is high and whether medium or above.

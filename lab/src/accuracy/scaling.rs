@@ -8,6 +8,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use iotide_num::SplitMix64;
 use iotide_scaling::{
     ExtrapConfig, Factor, FitConfig, Function, Measure, Measurement, Method, Model, Series, Shape, Term,
     fit_all,
@@ -120,7 +121,7 @@ type Truth = (Function, Vec<Vec<f64>>);
 
 /// Judges both methods on one set.
 pub fn judge(set: &Set, noise: f64, n: usize, seed: u64) -> (Verdict, Verdict) {
-    let mut rng = Rng(seed ^ (noise * 1e6) as u64);
+    let mut rng = Rng(SplitMix64::new(seed ^ (noise * 1e6) as u64));
     let out = |points: &[Vec<f64>], times: f64| -> Vec<f64> {
         let n_parameters = points[0].len();
         (0..n_parameters).map(|p| times * points.iter().map(|x| x[p]).fold(0.0, f64::max)).collect()
@@ -321,18 +322,13 @@ fn shapes() -> Vec<Shape> {
     with_logs.filter(|shape| !shape.is_constant() && !absent.contains(shape)).chain(plain).collect()
 }
 
-/// SplitMix64 (Steele et al., 2014): small, seeded, the same everywhere.
-pub struct Rng(pub u64);
+/// Draws for cases: small, seeded, the same everywhere.
+pub struct Rng(pub SplitMix64);
 
 impl Rng {
     /// Evenly from `[low, high)`.
     pub fn between(&mut self, low: f64, high: f64) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^= z >> 31;
-        low + (high - low) * (z >> 11) as f64 / (1u64 << 53) as f64
+        low + (high - low) * self.0.unit()
     }
 
     /// One of several.

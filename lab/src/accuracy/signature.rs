@@ -1,11 +1,12 @@
 //! `cargo xtask accuracy signature`: the table of `docs/signature.md`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use iotide_analysis::{Sample, Signature, SignatureConfig, SignatureMethod, extract};
 use iotide_num::{largest_cross_correlation, rebin};
 
 use super::signature_paper;
+use crate::readers::shared_data;
 use crate::synthetic::server_log::{APPLICATIONS, Case, NOISES, Truth, make};
 
 /// What was asked for on the command line.
@@ -58,8 +59,10 @@ pub fn run(args: &[String]) -> Result<(), String> {
     println!("made logs, {} seeds, {} samples each", options.repeat, options.n_samples);
     tabulate(&cases, options.verbose, true);
     if options.shared {
-        let folder = shared_folder().ok_or("there is no shared/data/signature above the repository")?;
-        let cases = read_cases(&folder)?;
+        let truth = shared_data("signature/truth.json");
+        let folder = truth.as_deref().and_then(Path::parent);
+        let folder = folder.ok_or("there is no shared/data/signature above the repository")?;
+        let cases = read_cases(folder)?;
         println!("\n{} cases of {}", cases.len(), folder.display());
         tabulate(&cases, options.verbose, false);
     }
@@ -224,14 +227,6 @@ fn correlation(a: &[f64], b: &[f64]) -> f64 {
     let product = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
     let scale = (product(&a, &a) * product(&b, &b)).sqrt();
     if scale > 0.0 { product(&a, &b) / scale } else { 0.0 }
-}
-
-/// Finds the logs beside the repository.
-pub fn shared_folder() -> Option<PathBuf> {
-    crate::repository()
-        .ancestors()
-        .map(|folder| folder.join("shared/data/signature"))
-        .find(|folder| folder.join("truth.json").exists())
 }
 
 /// Reads a folder of cases: `truth.json`, and for each case a folder of tables `time,bandwidth`.

@@ -21,7 +21,7 @@ pub(super) fn nanoseconds(bed: &Bed) -> Result<Vec<Line>, String> {
         peer,
         goal: Goal::AtMost(goal),
     };
-    let program = compile(bed, "gcc", &["-pthread"])?.ok_or("no gcc here")?;
+    let program = bed.compile("live_counters", "gcc", &["-pthread"])?.ok_or("no gcc here")?;
     let command = |arguments: &[&str]| {
         let mut command = Command::new(&program);
         command.args(arguments);
@@ -42,7 +42,9 @@ pub(super) fn nanoseconds(bed: &Bed) -> Result<Vec<Line>, String> {
     expect(counted.own(Op::Write).calls, CALLS)?;
     lines.push(line("added to a 4 KiB pwrite", counted_ns - bare, None, 60.0));
     for mpi in ["openmpi", "mpich"] {
-        let Some(program) = compile(bed, &format!("mpicc.{mpi}"), &["-DWITH_MPI", "-pthread"])? else {
+        let Some(program) =
+            bed.compile("live_counters", &format!("mpicc.{mpi}"), &["-DWITH_MPI", "-pthread"])?
+        else {
             eprintln!("no mpicc.{mpi} here");
             continue;
         };
@@ -119,14 +121,4 @@ fn best(
         }
     }
     Ok((best, counted))
-}
-
-fn compile(bed: &Bed, compiler: &str, flags: &[&str]) -> Result<Option<PathBuf>, String> {
-    let source = crate::repository().join("lab/src/bench/live_counters.c");
-    let program = bed.folder.join(format!("live-counters-{compiler}"));
-    match Command::new(compiler).args(["-O2", "-o"]).arg(&program).args(flags).arg(source).output() {
-        Ok(output) if output.status.success() => Ok(Some(program)),
-        Ok(output) => Err(format!("{compiler}: {}", String::from_utf8_lossy(&output.stderr))),
-        Err(_) => Ok(None),
-    }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use self::measure::Cost;
 use crate::peer::on_path;
-use crate::{Outcome, product};
+use crate::{Outcome, product, repository};
 
 mod arbiter;
 mod archive;
@@ -280,6 +280,17 @@ impl Bed {
 
     fn measure(&self, mut command: Command) -> Result<Cost, String> {
         measure::run(&mut command, &self.folder.join("stderr"))
+    }
+
+    /// Compiles a program that lies beside the benches; `None` if there is no such compiler.
+    fn compile(&self, source: &str, compiler: &str, flags: &[&str]) -> Result<Option<PathBuf>, String> {
+        let program = self.folder.join(format!("{}-{compiler}", source.replace('_', "-")));
+        let source = repository().join(format!("lab/src/bench/{source}.c"));
+        match Command::new(compiler).args(["-O2", "-o"]).arg(&program).args(flags).arg(source).output() {
+            Ok(output) if output.status.success() => Ok(Some(program)),
+            Ok(output) => Err(format!("{compiler}: {}", String::from_utf8_lossy(&output.stderr))),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Runs `iotide` with these arguments, unmeasured, and returns its answer: what was measured must have been the work.

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use iotide_trace::{Event, EventSink, Loss, Op};
@@ -18,7 +18,7 @@ const CALL_BYTES: u64 = 4096;
 
 /// Nanoseconds added to a `write` and a `pwrite` of 4 KiB to a file in memory, to an `open` with its `close`, and to an `fputc`.
 pub(super) fn nanoseconds_of_a_write(bed: &Bed) -> Result<Vec<Line>, String> {
-    let program = bed.compile("gcc", &[])?.ok_or("no gcc here")?;
+    let program = bed.compile("tracer", "gcc", &[])?.ok_or("no gcc here")?;
     [
         ("write", "a 4 KiB write", 60.0),
         ("pwrite", "a 4 KiB pwrite", 60.0),
@@ -47,7 +47,7 @@ pub(super) fn nanoseconds_of_a_write(bed: &Bed) -> Result<Vec<Line>, String> {
 pub(super) fn nanoseconds_of_an_mpi_write(bed: &Bed) -> Result<Vec<Line>, String> {
     let mut lines = Vec::new();
     for mpi in ["openmpi", "mpich"] {
-        let Some(program) = bed.compile(&format!("mpicc.{mpi}"), &["-DWITH_MPI"])? else {
+        let Some(program) = bed.compile("tracer", &format!("mpicc.{mpi}"), &["-DWITH_MPI"])? else {
             eprintln!("no mpicc.{mpi} here");
             continue;
         };
@@ -170,7 +170,7 @@ impl Drop for Listener {
 
 /// Nanoseconds that the gate adds to a traced write of 4 KiB, with an arbiter on this machine and nobody else at the storage.
 pub(super) fn nanoseconds_of_the_gate(bed: &Bed) -> Result<Vec<Line>, String> {
-    let program = bed.compile("gcc", &[])?.ok_or("no gcc here")?;
+    let program = bed.compile("tracer", "gcc", &[])?.ok_or("no gcc here")?;
     let socket = bed.folder.join("gate");
     let mut arbiter = Command::new(&bed.iotide);
     let control = bed.folder.join("control");
@@ -200,17 +200,6 @@ pub(super) fn nanoseconds_of_the_gate(bed: &Bed) -> Result<Vec<Line>, String> {
 }
 
 impl Bed {
-    /// Compiles the program that measures a call; `None` if there is no such compiler.
-    fn compile(&self, compiler: &str, flags: &[&str]) -> Result<Option<PathBuf>, String> {
-        let source = crate::repository().join("lab/src/bench/tracer.c");
-        let program = self.folder.join(format!("tracer-{compiler}"));
-        match Command::new(compiler).args(["-O2", "-o"]).arg(&program).args(flags).arg(source).output() {
-            Ok(output) if output.status.success() => Ok(Some(program)),
-            Ok(output) => Err(format!("{compiler}: {}", String::from_utf8_lossy(&output.stderr))),
-            Err(_) => Ok(None),
-        }
-    }
-
     /// Runs a measuring program bare and traced, some times in turn, and returns the difference of the best.
     fn added_ns(&self, expected: Expected, command_for: impl Fn(&Path) -> Command) -> Result<f64, String> {
         // In memory if there is such a place: the tracer's cost, not the disk's.

@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::ops::ControlFlow;
 use std::path::Path;
 
-use iotide_trace::{Event, EventSink, Loss};
 use iotide_wire::{Flags, Layer, Op, Payload, Step, StreamHeader, next_block};
 
 use super::{Moved, Seen, is_left_out};
+use crate::readers::Losses;
 
 /// Adds the records of all processes up.
 pub(super) fn seen(trace: &Path) -> Result<Seen, String> {
@@ -71,22 +70,8 @@ fn add_records(records: &[u8], by_number: &mut HashMap<u32, Moved>) {
 
 /// What the trace says is missing.
 pub(super) fn losses(trace: &Path) -> Result<Vec<String>, String> {
-    struct Losses(Vec<String>);
-    impl EventSink for Losses {
-        fn event(&mut self, _: Event) -> ControlFlow<()> {
-            ControlFlow::Continue(())
-        }
-        fn loss(&mut self, loss: Loss) {
-            self.0.push(loss.what);
-        }
-        fn async_event(&mut self, _: Event, _: iotide_trace::Timestamp) -> ControlFlow<()> {
-            ControlFlow::Continue(())
-        }
-        fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
-        fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
-    }
-    let mut losses = Losses(Vec::new());
+    let mut losses = Losses::default();
     let reader = iotide_formats::open(trace).map_err(|error| format!("nothing was traced: {error}"))?;
     reader.read(&mut losses).map_err(|error| format!("nothing was traced: {error}"))?;
-    Ok(losses.0)
+    Ok(losses.0.into_iter().map(|loss| loss.what).collect())
 }
