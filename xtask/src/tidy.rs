@@ -7,6 +7,8 @@ use std::path::Path;
 
 use crate::{Outcome, repository};
 
+mod lab;
+
 /// Runs all rules on this repository and prints the faults.
 pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
     if let Some(arg) = args.first() {
@@ -45,6 +47,11 @@ const RULES: &[Rule] = &[
     golden_files_remember_their_making,
     documents_link_to_what_exists,
     people_read_plain_english,
+    lab::has_the_versions_of_the_root,
+    lab::says_why_it_needs_a_dependency,
+    lab::has_the_lints_of_the_root,
+    lab::is_locked_as_the_root,
+    lab::has_the_chores_that_need_iotide,
 ];
 
 fn check(tree: &Tree) -> Vec<String> {
@@ -112,7 +119,8 @@ fn arrows_go_downward(tree: &Tree) -> Vec<String> {
 
 fn testkit_is_for_tests(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
-    for (path, manifest) in tree.manifests() {
+    let lab = ("lab/Cargo.toml", tree.text("lab/Cargo.toml"));
+    for (path, manifest) in tree.manifests().chain([lab]) {
         for dependency in dependencies(manifest) {
             if dependency.name == "iotide-testkit" && !dependency.section.contains("dev-dependencies") {
                 faults.push(format!("{path}: iotide-testkit is for tests; move it to [dev-dependencies]"));
@@ -266,15 +274,20 @@ fn crates_open_with_their_sentence(tree: &Tree) -> Vec<String> {
 }
 
 fn dependencies_have_a_reason(tree: &Tree) -> Vec<String> {
+    has_reason("Cargo.toml", section(tree.text("Cargo.toml"), "workspace.dependencies"))
+}
+
+/// Returns a fault for each entry from outside that has no comment beside or above it.
+fn has_reason<'a>(manifest: &str, entries: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut faults = Vec::new();
     let mut before = "";
-    for line in section(tree.text("Cargo.toml"), "workspace.dependencies") {
+    for line in entries {
         let own = line.contains("path = ");
         let name = line.split(['=', ' ', '.']).next().unwrap_or("");
         let has_reason = line.contains('#') || before.trim_start().starts_with('#');
         if !own && !name.is_empty() && !line.starts_with(['#', ' ', ']', '}']) && !has_reason {
             faults.push(format!(
-                "Cargo.toml: say in a comment beside `{name}` what it is for and why this one"
+                "{manifest}: say in a comment beside `{name}` what it is for and why this one"
             ));
         }
         before = line;
@@ -406,7 +419,7 @@ fn people_read_plain_english(tree: &Tree) -> Vec<String> {
 /// The repository as texts by path, with `/` between names.
 #[derive(Debug, Default)]
 struct Tree {
-    /// Manifests, sources and documents.
+    /// Manifests, locked versions, sources and documents.
     files: BTreeMap<String, String>,
     /// The paths of all files, of whatever kind.
     names: BTreeSet<String>,
@@ -430,7 +443,7 @@ impl Tree {
                 }
                 continue;
             }
-            if [".rs", ".toml", ".md"].iter().any(|ext| name.ends_with(ext)) {
+            if [".rs", ".toml", ".md", ".lock"].iter().any(|ext| name.ends_with(ext)) {
                 self.files.insert(path.clone(), std::fs::read_to_string(entry.path())?);
             }
             self.names.insert(path);

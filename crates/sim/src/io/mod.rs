@@ -559,7 +559,7 @@ mod tests {
 
     #[test]
     fn without_chances_a_server_is_as_it_is_in_python() {
-        // What xtask/src/bench/simulate.py prints: the same model, written twice.
+        // What lab/src/bench/simulate.py prints: the same model, written twice.
         let report = [1.3126081754567058, 1.2284678942139415, 4.5506634243379205, 0.7630913380820475];
         let iotide = [1.3149935631494543, 1.2303292946589746, 4.573445430667126, 0.7619994237329613];
         for (settings, python) in
