@@ -4,12 +4,14 @@
 
 use std::fmt::Write;
 
-use iotide_look::html::{escape, head, own_style};
+use iotide_look::html::{self, escape, head, own_style};
 use iotide_look::{Untrusted, text};
 use serde::Serialize;
 
 use iotide_report::words::population_in_words;
 use iotide_report::{ArchiveStatistics, IssueCount, IssueShare, Population, ShareCell, ShareTable, Which};
+
+use crate::section;
 
 mod load;
 
@@ -133,10 +135,6 @@ pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> Strin
     html
 }
 
-fn section(html: &mut String, id: &str, title: &str, body: &str) {
-    let _ = writeln!(html, "<section id=\"{id}\">\n<h2>{}</h2>\n{body}</section>", escape(title));
-}
-
 fn tiles(statistics: &ArchiveStatistics) -> String {
     let share = |n: u64, of: u64| if of == 0 { 0.0 } else { n as f64 / of as f64 };
     let tiles = [
@@ -147,11 +145,7 @@ fn tiles(statistics: &ArchiveStatistics) -> String {
         ("read", text::bytes(statistics.bytes_read)),
         ("written", text::bytes(statistics.bytes_written)),
     ];
-    let mut html = String::from("<dl class=\"tiles\">\n");
-    for (name, value) in tiles {
-        let _ = writeln!(html, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(&value));
-    }
-    html + "</dl>\n"
+    html::tiles(tiles)
 }
 
 /// A number that leads to its runs.

@@ -8,7 +8,7 @@ use iotide_look::text;
 use iotide_report::words::{gains_in_words, presence_in_words};
 use iotide_report::{CompareDocument, Document, FileValues, Presence, SideVerdict as Verdict};
 
-use crate::Page;
+use crate::{Page, section};
 
 impl Page for CompareDocument {
     fn to_page(&self) -> Option<String> {
@@ -330,10 +330,6 @@ const MOST_PATH: usize = 300;
 
 /// What a page carries for those who want the numbers; more than this is left to `--format json`.
 const MOST_DATA: usize = 400_000;
-
-fn section(html: &mut String, id: &str, title: &str, body: &str) {
-    let _ = writeln!(html, "<section id=\"{id}\">\n<h2>{}</h2>\n{body}</section>", escape(title));
-}
 
 fn class(verdict: Verdict) -> &'static str {
     match verdict {

@@ -1,4 +1,4 @@
-//! The same as a page: who gains and who loses, the gain against the share of malleable jobs, and schedules over time.
+//! Job scheduling policies as a page: who gains and who loses, the gain against the share of malleable jobs, and schedules over time.
 
 use std::cmp::Ordering;
 use std::fmt::Write;

@@ -3,8 +3,11 @@
 //! A result of [`iotide_report`] says what was found; here is how that looks. A page is a list of sections, a section is made of tables and
 //! plots of [`iotide_look`]. [`Page`] is the form of a document in a browser; [`web`] has the pages of the daemon.
 //!
-//! **Invariant:** judges nothing and computes no figure: what a page says is in the result that it shows.
+//! **Invariant:** judges nothing: what a page says is in the result that it shows.
 
+use std::fmt::Write;
+
+use iotide_look::html::escape;
 use iotide_report::{Document, FitReport, LadderReport, ResizeAdvice, TemplatesReport};
 
 #[cfg(test)]
@@ -60,3 +63,8 @@ impl Page for FitReport {}
 impl Page for LadderReport {}
 impl Page for ResizeAdvice {}
 impl Page for TemplatesReport {}
+
+/// Writes a part of a page that is read from top to bottom, with its heading.
+fn section(html: &mut String, id: &str, title: &str, body: &str) {
+    let _ = writeln!(html, "<section id=\"{id}\">\n<h2>{}</h2>\n{body}</section>", escape(title));
+}

@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing else: no network, no script to be readable, no folder beside it.
+//! Runs as one page that needs nothing else: no network, no script to be readable, no folder beside it.
 //!
 //! A page is a list of runs, a run is a list of [`Section`]s: to show more, write a function that returns one and name
 //! it in [`sections`]. The pictures are SVG in the page; the script only draws them again where a reader zooms.

@@ -1,4 +1,4 @@
-//! The same as a page: policies side by side, the buffer over time, and what the controller does about it.
+//! Staging policies as a page: policies side by side, the buffer over time, and what the controller does about it.
 
 use iotide_look::chart::{Axis, Band, BandKind, Look, Series, Xs};
 use iotide_look::html::{FOOT, SCRIPT, Section, capitalised, escape, head, own_style, table};

@@ -1,4 +1,4 @@
-//! Pages: what the daemon knows is gathered here, and told by `report::web`.
+//! Pages: what the daemon knows is gathered here, and shown by `pages::web`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
