@@ -690,7 +690,7 @@ mod tests {
         );
         // What is believed changes decisions, and no work: nobody's time at a size is another.
         let variant = off(0.0, 2.0).variant(&log.workload, None, 3);
-        assert_ne!(variant.jobs[0].batch.belief, log.workload.jobs[0].batch.belief);
+        assert_ne!(variant.jobs[0].batch.errors, log.workload.jobs[0].batch.errors);
         assert_eq!(variant.jobs[0].batch.time_ms(12), log.workload.jobs[0].batch.time_ms(12));
         let nothing = simulated(&log, &off(0.0, 0.0));
         assert_eq!(nothing.policies[0].makespan_s, simulated(&log, &exact).policies[0].makespan_s);

@@ -24,7 +24,7 @@ pub use crate::run::{
     read_storage, rpc_socket, serve, write_key,
 };
 
-pub use crate::steering::{Steering, Wish};
+pub use crate::steering::{OperatorRequest, Steering};
 
 mod alarms;
 mod below;

@@ -13,7 +13,7 @@ use crate::store::Figure;
 
 /// What someone wants of the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum OperatorRequest {
     /// One decision is taken back.
     Undo(u64),
     /// A rule is used no more, and what it did is taken back.
@@ -30,7 +30,7 @@ pub struct Steering(Arc<Inner>);
 struct Inner {
     daemon: RwLock<Weak<Shared>>,
     decisions: RwLock<Arc<DecisionList>>,
-    wishes: Mutex<VecDeque<Wish>>,
+    wishes: Mutex<VecDeque<OperatorRequest>>,
     /// How often running jobs were given another size, by [`JobFacts::key`].
     resizes: Mutex<HashMap<String, u32>>,
 }
@@ -95,7 +95,7 @@ impl Steering {
     }
 
     /// Passes a wish on; returns whether there was room.
-    pub(crate) fn wish(&self, wish: Wish) -> bool {
+    pub(crate) fn wish(&self, wish: OperatorRequest) -> bool {
         let mut wishes = self.0.wishes.lock().unwrap_or_else(PoisonError::into_inner);
         let has_room = wishes.len() < Self::MOST_WISHES;
         if has_room {
@@ -105,7 +105,7 @@ impl Steering {
     }
 
     /// Takes what is wished for.
-    pub fn take_wishes(&self) -> Vec<Wish> {
+    pub fn take_wishes(&self) -> Vec<OperatorRequest> {
         self.0.wishes.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
     }
 }

@@ -211,19 +211,19 @@ pub(crate) struct Process {
     pub(crate) end: Option<End>,
     pub(crate) n_records: u64,
     pub(crate) n_damaged: u64,
-    pub(crate) told: Told,
+    pub(crate) told: Announced,
 }
 
 /// What a process says of what is not among its records.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct Announced {
     losses: Vec<(Option<LossKind>, u64)>,
     pub(crate) totals: Totals,
     /// About what was not traced, and why.
     pub(crate) notes: Vec<(NoteKind, String)>,
 }
 
-impl Told {
+impl Announced {
     /// Takes note of loss counters, which only grow.
     pub(crate) fn raise_losses(&mut self, counts: &LossEntries<'_>) {
         for (kind, n) in counts.iter() {
@@ -249,7 +249,7 @@ impl Process {
         let mut process: Option<Process> = None;
         let mut names = HashMap::new();
         let mut end: Option<End> = None;
-        let (mut told, mut n_records) = (Told::default(), 0);
+        let (mut told, mut n_records) = (Announced::default(), 0);
         let n_damaged = stream.for_each_block(|_, payload| {
             match payload {
                 Payload::Facts(facts) => process = Some(Process::of(&facts)),
@@ -297,7 +297,7 @@ impl Process {
             end: None,
             n_records: 0,
             n_damaged: 0,
-            told: Told::default(),
+            told: Announced::default(),
         }
     }
 

@@ -11,10 +11,10 @@ use iotide_analysis::online::{Predictor, PredictorConfig};
 use iotide_sched::{IoProfile, LEAST_CONFIDENCE, Rules, parse_periods};
 use iotide_trace::{Event, Op, Rank, Timestamp};
 
+use crate::hints::HintedPeriods;
 use crate::job::JobName;
 use crate::process::Background;
 use crate::schedule::{Direction, Heard, PeriodSource, Scheduler, Served};
-use crate::told::Told;
 use crate::turns::Turns;
 
 /// How often periods are looked at.
@@ -43,7 +43,7 @@ pub(crate) fn keep_periods(scheduler: Scheduler, turns: &Turns) -> std::io::Resu
         // The report's server knows no users.
         takes_shares: turns.rules != Rules::Report,
         file: turns.periods.clone().map(|path| PeriodFile { path, read: None, periods: Vec::new() }),
-        told: turns.informant.clone().map(Told::start).transpose()?,
+        told: turns.informant.clone().map(HintedPeriods::start).transpose()?,
     };
     Background::start("iotide-rhythm", move |until_dropped| watch.run(until_dropped))
 }
@@ -52,7 +52,7 @@ struct Watch {
     scheduler: Scheduler,
     listeners: Option<Listeners>,
     file: Option<PeriodFile>,
-    told: Option<Told>,
+    told: Option<HintedPeriods>,
     takes_shares: bool,
 }
 

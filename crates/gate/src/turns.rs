@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use iotide_sched::{Exclusivity, Informant, Policy, QueueConfig, Rules};
+use iotide_sched::{Exclusivity, HintSource, Policy, QueueConfig, Rules};
 
 /// Who is served when, and how that is known.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub struct Turns {
     /// A table of periods, looked at again when it changes: lines `job,seconds`, or a JSON object.
     pub periods: Option<PathBuf>,
     /// Somebody else who knows periods; where that is silent or wrong, those that are told from requests count.
-    pub informant: Option<Arc<dyn Informant>>,
+    pub informant: Option<Arc<dyn HintSource>>,
     /// Where to make a socket by which others see the jobs and say their periods.
     pub control: Option<PathBuf>,
 }

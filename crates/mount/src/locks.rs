@@ -24,7 +24,7 @@ use rustix::io::{Errno, Result};
 
 /// A lock that someone wants, or wants to be rid of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct LockRequest {
     /// The open file it is asked through.
     pub handle: u64,
     /// Who asks.
@@ -49,7 +49,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    fn is_in_the_way(&self, wish: &Wish) -> bool {
+    fn is_in_the_way(&self, wish: &LockRequest) -> bool {
         let overlaps = self.start <= wish.end && wish.start <= self.end;
         overlaps && (self.kind == libc::F_WRLCK || wish.kind == libc::F_WRLCK)
     }
@@ -93,7 +93,7 @@ struct Line {
 
 struct Waiter {
     number: u64,
-    wish: Wish,
+    wish: LockRequest,
     thread: u32,
     open: Box<dyn Fn() -> Result<OwnedFd> + Send>,
     answer: Box<dyn FnOnce(Result<()>) + Send>,
@@ -116,7 +116,7 @@ impl Locks {
     pub(crate) fn set(
         &self,
         number: u64,
-        wish: Wish,
+        wish: LockRequest,
         waiting: Option<u32>,
         open: impl Open,
         answer: impl FnOnce(Result<()>) + Send + 'static,
@@ -149,7 +149,7 @@ impl Locks {
     pub(crate) fn find(
         &self,
         number: u64,
-        wish: &Wish,
+        wish: &LockRequest,
         open: impl FnOnce() -> Result<OwnedFd>,
     ) -> Result<Held> {
         let file = self.table.file(number);
@@ -186,7 +186,7 @@ impl Table {
         Arc::clone(lock(&self.files).entry(number).or_default())
     }
 
-    fn attempt(&self, number: u64, wish: &Wish, open: &dyn Fn() -> Result<OwnedFd>) -> Result<()> {
+    fn attempt(&self, number: u64, wish: &LockRequest, open: &dyn Fn() -> Result<OwnedFd>) -> Result<()> {
         let file = self.file(number);
         let mut owners = lock(&file);
         if wish.kind == libc::F_UNLCK && !owners.0.contains_key(&wish.owner) {
@@ -321,14 +321,14 @@ impl Table {
 
 impl Owners {
     /// Returns a lock of someone else that a wish has to wait for.
-    fn in_the_way(&self, wish: &Wish) -> Option<Held> {
+    fn in_the_way(&self, wish: &LockRequest) -> Option<Held> {
         let others = self.0.iter().filter(|(owner, _)| **owner != wish.owner);
         others.flat_map(|(_, owner)| &owner.held).find(|held| held.is_in_the_way(wish)).copied()
     }
 }
 
 /// Writes a wish that was granted into what its owner holds: of the same bytes, the last wish counts.
-fn note(held: &mut Vec<Held>, wish: &Wish) {
+fn note(held: &mut Vec<Held>, wish: &LockRequest) {
     let mut rest = Vec::with_capacity(held.len() + 2);
     for lock in held.drain(..) {
         if lock.end < wish.start || wish.end < lock.start {
@@ -351,7 +351,7 @@ fn note(held: &mut Vec<Held>, wish: &Wish) {
 /// The last byte that a file can have, which stands for its end, wherever that will be.
 const LAST: u64 = i64::MAX as u64;
 
-fn as_flock(wish: &Wish) -> libc::flock {
+fn as_flock(wish: &LockRequest) -> libc::flock {
     // All the way is a length of 0.
     let length = if wish.end >= LAST { 0 } else { wish.end.saturating_sub(wish.start) + 1 };
     libc::flock {
@@ -363,7 +363,7 @@ fn as_flock(wish: &Wish) -> libc::flock {
     }
 }
 
-fn find_in(file: &OwnedFd, wish: &Wish) -> Result<Held> {
+fn find_in(file: &OwnedFd, wish: &LockRequest) -> Result<Held> {
     let mut found = as_flock(wish);
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut found)).map_err(|error| Errno::from_raw_os_error(error as i32))?;
     let start = found.l_start.max(0) as u64;
@@ -397,8 +397,8 @@ mod tests {
     use iotide_testkit::FreshDir;
     use std::sync::mpsc::channel;
 
-    fn wish(owner: u64, kind: i32, start: u64, end: u64) -> Wish {
-        Wish { handle: owner, owner, start, end, kind, process: owner as u32 }
+    fn wish(owner: u64, kind: i32, start: u64, end: u64) -> LockRequest {
+        LockRequest { handle: owner, owner, start, end, kind, process: owner as u32 }
     }
 
     fn opener(dir: &FreshDir) -> impl Open + Clone + use<> {
@@ -411,7 +411,7 @@ mod tests {
     }
 
     /// What comes of a wish of someone who does not wait.
-    fn outcome(locks: &Locks, wish: Wish, open: impl Open) -> Result<()> {
+    fn outcome(locks: &Locks, wish: LockRequest, open: impl Open) -> Result<()> {
         let (answer, answered) = channel();
         locks.set(7, wish, None, open, move |outcome| answer.send(outcome).unwrap());
         answered.recv().unwrap()

@@ -389,14 +389,14 @@ pub fn alertmanager_json(state: &AlarmState, node: &str) -> String {
 /// How an alarm is told to a webhook.
 pub fn webhook_json(state: &AlarmState, node: &str) -> String {
     #[derive(Serialize)]
-    struct Told<'a> {
+    struct Notification<'a> {
         schema: &'a str,
         event: &'a str,
         node: Untrusted,
         summary: String,
         alarm: &'a AlarmState,
     }
-    let told = Told {
+    let told = Notification {
         schema: "iotide/1",
         event: "alarm",
         node: node.into(),

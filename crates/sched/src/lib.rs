@@ -4,7 +4,7 @@
 //! - Which set a job belongs to, and what a set is worth: [`Policy`]
 //! - Whose request is served next: [`Queue`], by whose [`Rules`]
 //! - Periods as people write them: [`parse_periods`]
-//! - What others know of jobs, and how far to go by it: [`KnownJob`], [`Heeded`]
+//! - What others know of jobs, and how far to go by it: [`KnownJob`], [`AcceptedHints`]
 //! - How to tell a file system that has a queue of its own: [`Controller`]
 //! - Where a file system says that stripes lie: [`Layout`]
 //! - When data may leave a buffer: [`staging::Controller`]
@@ -39,7 +39,7 @@ pub use crate::{
         Action, ConfigFs, ControlledJob, Controller, LustreTbf, TbfSettings, divide, former_policies,
         is_plain_id,
     },
-    known::{HARDLY_NEW, Heeded, Informant, KnownJob, LOST_AFTER_PERIODS, Load, batch_id},
+    known::{AcceptedHints, HARDLY_NEW, HintSource, KnownJob, LOST_AFTER_PERIODS, Load, batch_id},
     layout::{Layout, LayoutError},
     periods::{Fault, PeriodsError, parse_periods},
     policy::{Placement, Policy, SetId, UnknownJobs},

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use iotide_gate::Turns;
-use iotide_sched::{Informant, Policy, Rules};
+use iotide_sched::{HintSource, Policy, Rules};
 use iotide_source::Source;
 
 use super::ioskel::parse_seconds;
@@ -58,7 +58,7 @@ impl SchedulingArgs {
 
     /// How requests are scheduled at a storage, or at so many targets that are no faster than was said.
     pub(super) fn turns(&self, n_paced: Option<u16>) -> Turns {
-        let (mut table, mut informant): (_, Option<Arc<dyn Informant>>) = (None, None);
+        let (mut table, mut informant): (_, Option<Arc<dyn HintSource>>) = (None, None);
         match &self.periods {
             Some(Source::Path(path)) if self.periods.as_ref().is_some_and(Source::is_table) => {
                 table = Some(path.clone());

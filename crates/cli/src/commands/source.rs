@@ -1,7 +1,7 @@
 //! Who else knows the jobs, as people write it.
 
 use iotide_daemon::places;
-use iotide_sched::{Informant, KnownJob};
+use iotide_sched::{HintSource, KnownJob};
 use iotide_source::Source;
 
 use crate::ui::Ui;
@@ -20,7 +20,7 @@ pub(super) fn parse_source(text: &str) -> Result<Source, String> {
 #[derive(Debug)]
 pub(super) struct Speaking(pub(super) Source);
 
-impl Informant for Speaking {
+impl HintSource for Speaking {
     fn name(&self) -> String {
         self.0.to_string()
     }

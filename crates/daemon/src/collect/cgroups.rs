@@ -264,12 +264,12 @@ impl GroupJob {
 
 /// What of the jobs the machine has been told.
 #[derive(Debug, Default)]
-pub(crate) struct ToldGroups {
+pub(crate) struct ReportedGroups {
     readings: BTreeMap<PageId, GroupReading>,
     is_begun: bool,
 }
 
-impl ToldGroups {
+impl ReportedGroups {
     /// Tells the machine what the cgroups of jobs have come to: each is a page of its job that no process has made.
     pub(crate) fn tell(
         &mut self,
@@ -538,7 +538,7 @@ mod tests {
             reading: reading(ns),
         };
         let mut leaf = Leaf::new(name("n1"), iotide_ledger::Limits::default());
-        let mut groups = ToldGroups::default();
+        let mut groups = ReportedGroups::default();
         let mut earlier = |_: &Name, _: u32, _: &JobId| Earlier::default();
         groups.tell(200, &[job(7)], &mut leaf, &mut earlier);
         // A process of it says what it is, and which cluster this is.
@@ -585,7 +585,7 @@ mod tests {
         };
         leaf.restore(100, known);
         assert_eq!(leaf.view(100).jobs[0].n_running, 0);
-        ToldGroups::default().tell(200, &[], &mut leaf, &mut |_, _, _| Earlier::default());
+        ReportedGroups::default().tell(200, &[], &mut leaf, &mut |_, _, _| Earlier::default());
         assert!(
             leaf.tick(200)
                 .iter()

@@ -23,7 +23,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::leaf::{Claim, Earlier, Leaf, PageId, Process};
 use crate::memory;
-pub(crate) use cgroups::{Cgroups, GroupJob, ToldGroups};
+pub(crate) use cgroups::{Cgroups, GroupJob, ReportedGroups};
 pub(crate) use node::{NodeFiles, NodeReading};
 pub(crate) use proc::Proc;
 pub(crate) use proc::{user_name, user_number};

@@ -10,7 +10,7 @@ use iotide_ledger::{JobId, JobKey, Name};
 
 use super::{Config, RETRY, ROUND, Shared, groups, now_ns};
 use crate::alarms::Second;
-use crate::collect::{Collector, GroupJob, ToldGroups};
+use crate::collect::{Collector, GroupJob, ReportedGroups};
 use crate::gather::Gathering;
 use crate::gauges::Gauges;
 use crate::leaf::{Act, Earlier, Leaf, PageId, View, with_rows};
@@ -49,7 +49,7 @@ pub(super) struct Collecting {
     given_back_ns: u64,
     /// What is left of rebuilding a database that was damaged.
     rebuild: Option<Rebuild>,
-    told_groups: ToldGroups,
+    told_groups: ReportedGroups,
     /// Readings of cgroups that were told.
     n_groups_told: u64,
 }
@@ -79,7 +79,7 @@ impl Collecting {
             given_back_ns: shared.started_ns,
             rebuild: Rebuild::begin(&store),
             store,
-            told_groups: ToldGroups::default(),
+            told_groups: ReportedGroups::default(),
             n_groups_told: 0,
         })
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use iotide_report::answer_json;
 
 use super::answer::{Answer, Answers, Asked, Result};
-use crate::steering::Wish;
+use crate::steering::OperatorRequest;
 
 /// Where decisions are.
 pub(super) const DECISIONS: &str = "/api/1/decisions";
@@ -47,11 +47,13 @@ impl Answers {
                 if !stands {
                     return Err(Answer::refused(404, "no decision of this number is in force"));
                 }
-                (Wish::Undo(id), format!("taking back {id}"))
+                (OperatorRequest::Undo(id), format!("taking back {id}"))
             }
-            Some("/stop") => rule().map(|rule| (Wish::Stop(rule.clone()), format!("stopping {rule}")))?,
+            Some("/stop") => {
+                rule().map(|rule| (OperatorRequest::Stop(rule.clone()), format!("stopping {rule}")))?
+            }
             Some("/resume") => {
-                rule().map(|rule| (Wish::Resume(rule.clone()), format!("using {rule} again")))?
+                rule().map(|rule| (OperatorRequest::Resume(rule.clone()), format!("using {rule} again")))?
             }
             _ => return Err(Answer::refused(404, "'undo', 'stop' or 'resume' is asked of a controller")),
         };

@@ -29,7 +29,7 @@ use self::metadata::Change;
 use self::replies::{Refuse, answer, attribute, done};
 use crate::attributes::{attributes, device, kind};
 use crate::groups::Groups;
-use crate::locks::{Locks, Wish};
+use crate::locks::{LockRequest, Locks};
 use crate::nodes::Nodes;
 use crate::privilege::Privilege;
 use iotide_gate::Crew;
@@ -393,7 +393,7 @@ impl Filesystem for PassThrough {
         process: u32,
         reply: ReplyLock,
     ) {
-        let wish = Wish { handle: handle.0, owner: lock_owner.0, start, end, kind, process };
+        let wish = LockRequest { handle: handle.0, owner: lock_owner.0, start, end, kind, process };
         let shared = Arc::clone(&self.shared);
         // The backing file system may have to ask another machine.
         self.shared.crew.run_for(
@@ -420,7 +420,7 @@ impl Filesystem for PassThrough {
         sleep: bool,
         reply: ReplyEmpty,
     ) {
-        let wish = Wish { handle: handle.0, owner: lock_owner.0, start, end, kind, process };
+        let wish = LockRequest { handle: handle.0, owner: lock_owner.0, start, end, kind, process };
         let (shared, thread) = (Arc::clone(&self.shared), request.pid());
         self.shared.crew.run_for(
             request.uid(),

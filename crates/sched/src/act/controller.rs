@@ -17,7 +17,7 @@ pub enum Measure {
 
 /// Something to be done about a decision.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Deed {
+pub enum Step {
     /// Carry it out.
     Do(Decision),
     /// Take it back.
@@ -198,7 +198,7 @@ impl Controller {
     }
 
     /// Looks at the jobs that run now: what is over, what came of decisions, and what must be taken back for it.
-    pub fn look(&mut self, now_s: f64, jobs: &[JobFacts]) -> Vec<Deed> {
+    pub fn look(&mut self, now_s: f64, jobs: &[JobFacts]) -> Vec<Step> {
         self.history.note(now_s, jobs);
         let keys: HashMap<String, &JobFacts> = jobs.iter().map(|job| (job.key(), job)).collect();
         for decision in self.decisions.values_mut() {
@@ -224,7 +224,7 @@ impl Controller {
         }
         self.unseen_s.retain(|id, _| self.decisions.contains_key(id));
         self.costs.retain(|id, _| self.decisions.get(id).is_some_and(|it| it.state == State::Standing));
-        let mut deeds = Vec::new();
+        let mut steps = Vec::new();
         for mut trial in std::mem::take(&mut self.trials) {
             let Some(last) = trial.ids.last().copied() else { continue };
             let is_standing = |id: &u64| self.decisions.get(id).is_some_and(|it| it.state == State::Standing);
@@ -260,9 +260,9 @@ impl Controller {
                 continue;
             }
             let window_s = trial.until_s - trial.from_s;
-            deeds.extend(self.judge(now_s, &trial.ids, verdict, harmed, trial.from_s, window_s));
+            steps.extend(self.judge(now_s, &trial.ids, verdict, harmed, trial.from_s, window_s));
         }
-        deeds
+        steps
     }
 
     /// What a trial came to, and who has lost time by it.
@@ -301,7 +301,7 @@ impl Controller {
     }
 
     /// Considers a proposal: returns what to do if it is taken.
-    pub fn propose(&mut self, now_s: f64, proposal: Proposal) -> Option<Deed> {
+    pub fn propose(&mut self, now_s: f64, proposal: Proposal) -> Option<Step> {
         let Proposal { rule, change, evidence, expected, expected_losses, measure, concerned, window_s } =
             proposal;
         let state = &mut self.states[rule];
@@ -369,7 +369,7 @@ impl Controller {
                 until_s: now_s + window_s,
             },
         );
-        Some(Deed::Do(decision))
+        Some(Step::Do(decision))
     }
 
     /// Measures a decision from now on, together with those of which one could not tell yet.
@@ -476,7 +476,7 @@ impl Controller {
 
     /// This came of a decision, as whoever carried it out has seen; `is_over` if there is nothing left to take back. What was taken back before counts
     /// no more.
-    pub fn ended(&mut self, now_s: f64, id: u64, verdict: Verdict, is_over: bool) -> Vec<Deed> {
+    pub fn ended(&mut self, now_s: f64, id: u64, verdict: Verdict, is_over: bool) -> Vec<Step> {
         let Some(decision) = self.decisions.get_mut(&id) else { return Vec::new() };
         if !matches!(decision.state, State::Standing | State::Over) || decision.verdict != Verdict::Open {
             return Vec::new();
@@ -494,16 +494,16 @@ impl Controller {
     }
 
     /// Takes one decision back.
-    pub fn undo(&mut self, now_s: f64, id: u64, why: &str) -> Option<Deed> {
+    pub fn undo(&mut self, now_s: f64, id: u64, why: &str) -> Option<Step> {
         let undone = self.take_back(now_s, id, why)?;
-        let Deed::Undo(decision) = &undone else { return None };
+        let Step::Undo(decision) = &undone else { return None };
         let (rule, change) = (decision.rule, decision.change.clone());
         self.put_off(rule, &change, now_s + Self::PUT_OFF_S * Self::HARM_PUT_OFF);
         Some(undone)
     }
 
     /// Takes one decision back. For a while what its jobs do is no baseline: they have done it under the decision.
-    fn take_back(&mut self, now_s: f64, id: u64, why: &str) -> Option<Deed> {
+    fn take_back(&mut self, now_s: f64, id: u64, why: &str) -> Option<Step> {
         let decision = self.decisions.get_mut(&id).filter(|it| it.state == State::Standing)?;
         decision.state = State::Undone(why.to_owned());
         let undone = decision.clone();
@@ -511,7 +511,7 @@ impl Controller {
         let state = &mut self.states[undone.rule];
         let until_s = now_s + state.window_s;
         state.settling.extend(undone.change.jobs().into_iter().map(|job| (job.to_owned(), until_s)));
-        Some(Deed::Undo(undone))
+        Some(Step::Undo(undone))
     }
 
     /// A decision is in force no more: what is measured beside it is measured from now on.
@@ -530,7 +530,7 @@ impl Controller {
     }
 
     /// Uses a rule no more, and takes back what it has done.
-    pub fn stop(&mut self, rule: usize, why: &str) -> Vec<Deed> {
+    pub fn stop(&mut self, rule: usize, why: &str) -> Vec<Step> {
         self.states[rule].stopped = Some(why.to_owned());
         self.withdraw_if(why, |decision| decision.rule == rule)
     }
@@ -542,20 +542,20 @@ impl Controller {
     }
 
     /// Takes everything back.
-    pub fn withdraw(&mut self, why: &str) -> Vec<Deed> {
+    pub fn withdraw(&mut self, why: &str) -> Vec<Step> {
         self.withdraw_if(why, |_| true)
     }
 
-    fn withdraw_if(&mut self, why: &str, is_meant: impl Fn(&Decision) -> bool) -> Vec<Deed> {
-        let mut deeds = Vec::new();
+    fn withdraw_if(&mut self, why: &str, is_meant: impl Fn(&Decision) -> bool) -> Vec<Step> {
+        let mut steps = Vec::new();
         // The latest first, as one goes back.
         for decision in self.decisions.values_mut().rev() {
             if decision.state == State::Standing && is_meant(decision) {
                 decision.state = State::Undone(why.to_owned());
-                deeds.push(Deed::Undo(decision.clone()));
+                steps.push(Step::Undo(decision.clone()));
             }
         }
-        deeds
+        steps
     }
 
     /// Notes what came of decisions that were measured together since some time and whom they harmed, and draws the consequence.
@@ -567,7 +567,7 @@ impl Controller {
         harmed: Vec<JobLoss>,
         from_s: f64,
         window_s: f64,
-    ) -> Vec<Deed> {
+    ) -> Vec<Step> {
         let Some(decision) = ids.last().and_then(|id| self.decisions.get_mut(id)) else { return Vec::new() };
         decision.verdict = verdict.clone();
         decision.harmed.clone_from(&harmed);
@@ -606,16 +606,16 @@ impl Controller {
             return Vec::new();
         }
         let why = reason_to_undo(&effect, &harmed);
-        let mut deeds = Vec::new();
+        let mut steps = Vec::new();
         // The latest first, as one goes back.
         for id in ids.iter().rev() {
-            let Some(deed) = self.take_back(now_s, *id, &why) else { continue };
+            let Some(step) = self.take_back(now_s, *id, &why) else { continue };
             if let Some(change) = self.change(*id).cloned() {
                 self.put_off_harm(rule, &change, now_s, window_s);
             }
-            deeds.push(deed);
+            steps.push(step);
         }
-        deeds
+        steps
     }
 
     /// Does not try again for long what did harm.

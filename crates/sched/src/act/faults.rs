@@ -160,11 +160,11 @@ impl World {
         )
     }
 
-    fn carry_out(&mut self, now: u32, deeds: Vec<Deed>) {
-        for deed in deeds {
-            match deed {
-                Deed::Do(decision) => self.carry_out_one(now, &decision),
-                Deed::Undo(decision) => self.take_back(now, &decision),
+    fn carry_out(&mut self, now: u32, steps: Vec<Step>) {
+        for step in steps {
+            match step {
+                Step::Do(decision) => self.carry_out_one(now, &decision),
+                Step::Undo(decision) => self.take_back(now, &decision),
             }
         }
     }
@@ -230,8 +230,8 @@ impl World {
         if !self.is_now(now, Fault::NoData) {
             let facts: Vec<JobFacts> =
                 (0..N_JOBS).map(|i| job(IDS[i], 5.0, self.bytes[i], self.io_s[i])).collect();
-            let deeds = self.controller.look(f64::from(now), &facts);
-            self.carry_out(now, deeds);
+            let steps = self.controller.look(f64::from(now), &facts);
+            self.carry_out(now, steps);
             self.judge_the_judge(now);
             let held = self.controller.held_periods(0);
             for i in 0..N_JOBS {
@@ -251,8 +251,8 @@ impl World {
                     window_s: f64::from(WINDOW),
                     ..proposal(change, 0.4)
                 };
-                let deed = self.controller.propose(f64::from(now), proposal);
-                self.carry_out(now, deed.into_iter().collect());
+                let step = self.controller.propose(f64::from(now), proposal);
+                self.carry_out(now, step.into_iter().collect());
             }
         }
         // What stands is said again.
@@ -310,16 +310,16 @@ impl World {
                 let is_told = |group: &Group| now >= group.last + WINDOW && group.members.contains_key(&id);
                 self.is_meddled |= self.groups.iter().any(is_told);
                 self.groups.retain(|group| now < group.last + WINDOW || !group.members.contains_key(&id));
-                let deed = self.controller.undo(f64::from(now), id, "somebody asked for it");
-                self.carry_out(now, deed.into_iter().collect());
+                let step = self.controller.undo(f64::from(now), id, "somebody asked for it");
+                self.carry_out(now, step.into_iter().collect());
             }
             for (job, (_, id, until)) in &self.lent {
                 let is_standing = self.controller.standing(0).any(|decision| decision.id == *id);
                 assert!(is_standing || *until <= now + LENT, "job {job} has its period for ever");
             }
         }
-        let deeds = self.controller.withdraw("the end");
-        self.carry_out(self.case.end, deeds);
+        let steps = self.controller.withdraw("the end");
+        self.carry_out(self.case.end, steps);
         assert_eq!(self.controller.standing(0).count(), 0);
         for id in self.lent.values().map(|(_, id, _)| id) {
             let is_lost = matches!(self.case.fault, Fault::NotTakenBack | Fault::AnswerLost | Fault::Killed);
@@ -400,28 +400,28 @@ proptest! {
 }
 
 /// Jobs whose results are staged, each by a decision of its own; all of them are slower by a factor from a moment on.
-fn staged(n_jobs: usize, factor: f64) -> (Controller, Vec<Deed>) {
+fn staged(n_jobs: usize, factor: f64) -> (Controller, Vec<Step>) {
     let names: Vec<String> = (0..n_jobs).map(|n| format!("job{n}")).collect();
     let mut controller = Controller::new(vec![rule(Limits::default())], false, 1);
-    let (mut io_s, mut deeds) = (0.0, Vec::new());
+    let (mut io_s, mut steps) = (0.0, Vec::new());
     for second in 0..40u32 {
         io_s += if second < 25 { 1.0 } else { factor };
         let facts: Vec<JobFacts> =
             names.iter().map(|name| job(name, 5.0, 1_000_000 * u64::from(second + 1), io_s)).collect();
-        deeds.extend(controller.look(f64::from(second), &facts));
+        steps.extend(controller.look(f64::from(second), &facts));
         for facts in facts.iter().filter(|_| second == 20) {
             let change = Change::Stage { job: facts.key(), from: "/a".into(), to: "/b".into() };
             let staging = Proposal { measure: Measure::Harm, ..proposal(change, 0.5) };
             assert!(controller.propose(20.0, staging).is_some());
         }
     }
-    (controller, deeds)
+    (controller, steps)
 }
 
 #[test]
 fn what_slows_all_staged_jobs_at_once_is_one_reason_and_not_as_many_as_there_are_jobs() {
-    let (controller, deeds) = staged(5, 4.0);
-    assert_eq!(deeds.len(), 5, "all are taken back");
+    let (controller, steps) = staged(5, 4.0);
+    assert_eq!(steps.len(), 5, "all are taken back");
     assert_eq!(controller.state(0).judged.len(), 1);
     assert_eq!(controller.state(0).stopped, None);
 }
@@ -431,18 +431,18 @@ fn what_costs_a_staged_job_next_to_nothing_of_its_time_is_no_harm() {
     // Three times as slow: of a job that is in I/O for a thousandth of its time, and of one that is for a fifth.
     for (share, is_taken_back) in [(0.001, false), (0.2, true)] {
         let mut controller = Controller::new(vec![rule(Limits::default())], false, 1);
-        let (mut io_s, mut deeds) = (0.0, Vec::new());
+        let (mut io_s, mut steps) = (0.0, Vec::new());
         for second in 0..40u32 {
             io_s += if second < 21 { share } else { 3.0 * share };
             let facts = [job("a", 5.0, 1_000_000 * u64::from(second + 1), io_s)];
-            deeds.extend(controller.look(f64::from(second), &facts));
+            steps.extend(controller.look(f64::from(second), &facts));
             if second == 20 {
                 let change = Change::Stage { job: facts[0].key(), from: "/a".into(), to: "/b".into() };
                 let staging = Proposal { measure: Measure::Harm, ..proposal(change, 0.5) };
                 assert!(controller.propose(20.0, staging).is_some());
             }
         }
-        assert_eq!(deeds.len(), usize::from(is_taken_back), "{share}: {deeds:?}");
+        assert_eq!(steps.len(), usize::from(is_taken_back), "{share}: {steps:?}");
     }
 }
 
@@ -464,12 +464,12 @@ fn harm_is_put_off_twice_as_long_each_time_whatever_else_keeps_it_from_being_tri
         }
         // Now and then it is not expected to pay, which is declined.
         let gain = if second % 7 == 0 { 0.0 } else { 0.4 };
-        if let Some(Deed::Do(decision)) = controller.propose(now_s, proposal(periods(&[("a", 5.0)]), gain)) {
+        if let Some(Step::Do(decision)) = controller.propose(now_s, proposal(periods(&[("a", 5.0)]), gain)) {
             taken.push(second);
             let effect = Effect { quantity: Quantity::Wait, without: 1.0, with: 0.1 };
             let change = Change::Resize { job: format!("uid:0/{n_good}"), from: 2, to: 1 };
             let good = Proposal { concerned: Vec::new(), ..proposal(change, 0.5) };
-            let Some(Deed::Do(good)) = controller.propose(now_s, good) else { panic!("{decision:?}") };
+            let Some(Step::Do(good)) = controller.propose(now_s, good) else { panic!("{decision:?}") };
             controller.ended(now_s, good.id, Verdict::Measured(effect), true);
             n_good += 1;
         }

@@ -43,7 +43,7 @@ fn controller(n_rules: usize) -> Controller {
 struct Play {
     models: Vec<Model>,
     controller: Controller,
-    deeds: Vec<Deed>,
+    steps: Vec<Step>,
     io_s: Vec<f64>,
     chance: Chance,
 }
@@ -51,13 +51,13 @@ struct Play {
 impl Play {
     fn new(models: &[Model], controller: Controller, seed: u64) -> Self {
         let io_s = vec![0.0; models.len()];
-        Self { models: models.to_vec(), controller, deeds: Vec::new(), io_s, chance: Chance(seed) }
+        Self { models: models.to_vec(), controller, steps: Vec::new(), io_s, chance: Chance(seed) }
     }
 
     fn run(
         &mut self,
         seconds: std::ops::Range<u32>,
-        mut act: impl FnMut(u32, &mut Controller, &[Model]) -> Vec<Deed>,
+        mut act: impl FnMut(u32, &mut Controller, &[Model]) -> Vec<Step>,
     ) {
         for second in seconds {
             for (model, io_s) in self.models.iter().zip(&mut self.io_s) {
@@ -70,8 +70,8 @@ impl Play {
                 .zip(&self.io_s)
                 .map(|(model, io_s)| job(model.name, 5.0, 1_000_000 * u64::from(second + 1), *io_s))
                 .collect();
-            self.deeds.extend(self.controller.look(f64::from(second), &facts));
-            self.deeds.extend(act(second, &mut self.controller, &self.models));
+            self.steps.extend(self.controller.look(f64::from(second), &facts));
+            self.steps.extend(act(second, &mut self.controller, &self.models));
         }
     }
 }
@@ -95,19 +95,19 @@ fn decided(models: &[Model], seed: u64) -> Play {
     play
 }
 
-fn undone(deeds: &[Deed]) -> Vec<u64> {
-    let id = |deed: &Deed| match deed {
-        Deed::Undo(decision) => Some(decision.id),
-        Deed::Do(_) => None,
+fn undone(steps: &[Step]) -> Vec<u64> {
+    let id = |step: &Step| match step {
+        Step::Undo(decision) => Some(decision.id),
+        Step::Do(_) => None,
     };
-    deeds.iter().filter_map(id).collect()
+    steps.iter().filter_map(id).collect()
 }
 
 #[test]
 fn what_helps_the_mean_and_costs_one_job_five_percent_of_its_time_is_taken_back_for_its_sake() {
     let [a, b] = SHORT;
     let mut play = decided(&[a, b, model("long", 0.5, 1.1)], 1);
-    assert_eq!(undone(&play.deeds), [1]);
+    assert_eq!(undone(&play.steps), [1]);
     let decision = play.controller.decisions().next().unwrap().clone();
     let Verdict::Measured(effect) = &decision.verdict else { panic!("{decision:?}") };
     assert!(effect.change() < -0.4, "the mean says nothing of it: {effect:?}");
@@ -128,7 +128,7 @@ fn what_costs_a_job_one_percent_of_its_time_stands() {
     // Little more I/O of one that is in it for half of its time, or much more of one that hardly is.
     for long in [model("long", 0.5, 1.02), model("long", 0.01, 2.0)] {
         let play = decided(&[a, b, long], 1);
-        assert_eq!(undone(&play.deeds), Vec::<u64>::new());
+        assert_eq!(undone(&play.steps), Vec::<u64>::new());
         let decision = play.controller.decisions().next().unwrap();
         assert_eq!((&decision.state, &decision.harmed[..]), (&State::Standing, &[][..]));
     }
@@ -151,7 +151,7 @@ fn noise_of_a_job_that_is_hardly_in_io_undoes_nothing() {
     for seed in 0..100 {
         let noisy = Model { noise: 0.1, ..model("noisy", 0.01, 1.0) };
         let play = decided(&[a, b, noisy], seed);
-        assert_eq!(undone(&play.deeds), Vec::<u64>::new(), "{seed}");
+        assert_eq!(undone(&play.steps), Vec::<u64>::new(), "{seed}");
     }
 }
 
@@ -164,12 +164,12 @@ fn of_many_noisy_jobs_one_that_is_slow_by_chance_seldom_undoes_anything() {
     // Those who gain keep the mean from saying anything.
     models.extend(SHORT);
     models.iter_mut().filter(|model| model.noise == 0.0).for_each(|model| model.factor = 0.1);
-    let n_undone = (0..60).filter(|seed| !undone(&decided(&models, *seed).deeds).is_empty()).count();
+    let n_undone = (0..60).filter(|seed| !undone(&decided(&models, *seed).steps).is_empty()).count();
     // By two standard errors each, half of all decisions would be.
     assert!(n_undone <= 6, "{n_undone} of 60");
     // What is no chance is found among them.
     models[3].factor = 3.0;
-    let n_undone = (0..60).filter(|seed| !undone(&decided(&models, *seed).deeds).is_empty()).count();
+    let n_undone = (0..60).filter(|seed| !undone(&decided(&models, *seed).steps).is_empty()).count();
     assert!(n_undone >= 54, "{n_undone} of 60");
 }
 
@@ -193,7 +193,7 @@ fn what_was_measured_together_is_taken_back_together_and_what_others_decided_sta
         proposals.into_iter().filter_map(|it| controller.propose(f64::from(second), it)).collect()
     });
     // The latest first, each once.
-    assert_eq!(undone(&play.deeds), [3, 1]);
+    assert_eq!(undone(&play.steps), [3, 1]);
     for id in [1, 3] {
         let decision = play.controller.decisions().find(|it| it.id == id).unwrap();
         assert_eq!(decision.state.reason(), Some("it cost job long 5.0 % of its time"));
@@ -209,20 +209,20 @@ fn harm_to_one_job_with_which_its_rule_ends_is_undone_once() {
     let in_vain = |controller: &mut Controller, n: u32| {
         let change = Change::Resize { job: format!("uid:0/{n}"), from: 2, to: 1 };
         let proposal = Proposal { concerned: Vec::new(), ..proposal(change, 0.5) };
-        let Some(Deed::Do(decision)) = controller.propose(f64::from(n), proposal) else { panic!("{n}") };
+        let Some(Step::Do(decision)) = controller.propose(f64::from(n), proposal) else { panic!("{n}") };
         let effect = Effect { quantity: Quantity::Wait, without: 1.0, with: 1.01 };
         controller.ended(f64::from(n), decision.id, Verdict::Measured(effect), true)
     };
     play.run(0..60, |second, controller, models| match second {
         1 | 2 => in_vain(controller, second),
         20 => {
-            let deed = controller.propose(20.0, for_all(models, periods(&[("a", 5.0)])));
-            deed.into_iter().collect()
+            let step = controller.propose(20.0, for_all(models, periods(&[("a", 5.0)])));
+            step.into_iter().collect()
         }
         _ => Vec::new(),
     });
     assert!(play.controller.state(0).stopped.is_some());
-    assert_eq!(undone(&play.deeds), [3]);
+    assert_eq!(undone(&play.steps), [3]);
     let last = play.controller.decisions().next_back().unwrap();
     assert_eq!(last.harmed.len(), 1, "whom it harmed is known all the same");
     assert_eq!(play.controller.standing(0).count(), 0);
@@ -237,7 +237,7 @@ fn what_several_decisions_cost_a_job_adds_up() {
         20 => controller.propose(20.0, for_all(models, periods(&[("a", 5.0)]))).into_iter().collect(),
         _ => Vec::new(),
     });
-    assert_eq!(undone(&play.deeds), Vec::<u64>::new());
+    assert_eq!(undone(&play.steps), Vec::<u64>::new());
     // One that is expected to cost it a little more is not begun with; one that is not stays to be measured.
     let loses = |job: &str, lost: f64| vec![(format!("uid:1000/{job}"), lost)];
     let second = |models: &[Model], losses| Proposal {
@@ -251,8 +251,8 @@ fn what_several_decisions_cost_a_job_adds_up() {
     assert_eq!(declined.state, State::Declined(why.to_owned()));
     play.run(32..100, |_, _, _| Vec::new());
     play.models[1].factor = 1.06;
-    let deed = play.controller.propose(99.0, second(&models, loses("a", 0.01)));
-    assert!(deed.is_some());
+    let step = play.controller.propose(99.0, second(&models, loses("a", 0.01)));
+    assert!(step.is_some());
     play.run(100..120, |_, _, _| Vec::new());
     let standing: Vec<u64> = play.controller.standing(0).map(|decision| decision.id).collect();
     assert_eq!(standing, [1], "the first costs what it may");
@@ -276,7 +276,7 @@ fn what_was_taken_back_costs_a_job_nothing_any_more() {
     propose(&mut play, 79.0, "long");
     play.models[1].factor = 1.03;
     play.run(80..100, |_, _, _| Vec::new());
-    assert_eq!(undone(&play.deeds), Vec::<u64>::new());
+    assert_eq!(undone(&play.steps), Vec::<u64>::new());
     assert_eq!(play.controller.standing(0).count(), 1, "it costs the job 1.5 %, and nothing else does");
 }
 
@@ -294,7 +294,7 @@ fn one_loss_that_two_rules_measure_at_once_counts_once() {
         ];
         both.into_iter().filter_map(|it| controller.propose(20.0, it)).collect()
     });
-    assert_eq!(undone(&play.deeds), Vec::<u64>::new());
+    assert_eq!(undone(&play.steps), Vec::<u64>::new());
     assert_eq!(play.controller.standing(0).chain(play.controller.standing(1)).count(), 2);
 }
 

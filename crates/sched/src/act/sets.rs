@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{JobFacts, NewPeriod, Rule};
-use crate::known::{Heeded, KnownJob};
+use crate::known::{AcceptedHints, KnownJob};
 
 /// A job as an arbiter or a mount sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +40,7 @@ pub fn period_changes(
     rule: &Rule,
     jobs: &[JobFacts],
     at_target: &[AtTarget],
-    heeded: &Heeded,
+    heeded: &AcceptedHints,
     held: &HashMap<String, f64>,
 ) -> Vec<NewPeriod> {
     let mut changes = Vec::new();

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::act::controller::Proposal;
-use crate::known::{Heeded, KnownJob};
+use crate::known::{AcceptedHints, KnownJob};
 
 pub(super) fn rule(limits: Limits) -> Rule {
     Rule { name: "sets".to_owned(), actor: Actor::Sets, scope: Scope::default(), limits }
@@ -48,32 +48,32 @@ pub(super) fn proposal(change: Change, gain: f64) -> Proposal {
 }
 
 /// Two jobs that move a million bytes a second; a byte costs `cost_s` from 20 s on, and a millionth of a second before.
-fn look_until(controller: &mut Controller, from_s: u32, to_s: u32, cost_s: f64) -> Vec<Deed> {
-    let mut deeds = Vec::new();
+fn look_until(controller: &mut Controller, from_s: u32, to_s: u32, cost_s: f64) -> Vec<Step> {
+    let mut steps = Vec::new();
     for second in from_s..to_s {
         let bytes = 1_000_000 * u64::from(second + 1);
         let io_s = f64::from(second.min(20)) + 1e6 * cost_s * f64::from(second.saturating_sub(20));
-        deeds.extend(
+        steps.extend(
             controller.look(f64::from(second), &[job("a", 5.0, bytes, io_s), job("b", 50.0, bytes, io_s)]),
         );
     }
-    deeds
+    steps
 }
 
 /// A decision at 20 s, after which a byte costs something else.
-fn decided(cost_s: f64) -> (Controller, Vec<Deed>) {
+fn decided(cost_s: f64) -> (Controller, Vec<Step>) {
     let mut controller = Controller::new(vec![rule(Limits::default())], false, 1);
     assert_eq!(look_until(&mut controller, 0, 21, 1e-6), Vec::new());
-    let deed = controller.propose(20.0, proposal(periods(&[("a", 5.0), ("b", 50.0)]), 0.4));
-    assert!(matches!(deed, Some(Deed::Do(_))));
-    let deeds = look_until(&mut controller, 21, 40, cost_s);
-    (controller, deeds)
+    let step = controller.propose(20.0, proposal(periods(&[("a", 5.0), ("b", 50.0)]), 0.4));
+    assert!(matches!(step, Some(Step::Do(_))));
+    let steps = look_until(&mut controller, 21, 40, cost_s);
+    (controller, steps)
 }
 
 #[test]
 fn what_pays_stands_with_what_it_was_expected_to_bring_and_what_it_brought() {
-    let (controller, deeds) = decided(0.5e-6);
-    assert_eq!(deeds, Vec::new());
+    let (controller, steps) = decided(0.5e-6);
+    assert_eq!(steps, Vec::new());
     let decision = controller.decisions().next().unwrap();
     assert_eq!(decision.state, State::Standing);
     let Verdict::Measured(effect) = &decision.verdict else { panic!("{decision:?}") };
@@ -84,19 +84,19 @@ fn what_pays_stands_with_what_it_was_expected_to_bring_and_what_it_brought() {
 
 #[test]
 fn what_makes_io_slower_is_taken_back_and_not_tried_again_soon() {
-    let (mut controller, deeds) = decided(1.1e-6);
-    assert!(matches!(&deeds[..], [Deed::Undo(_)]), "{deeds:?}");
+    let (mut controller, steps) = decided(1.1e-6);
+    assert!(matches!(&steps[..], [Step::Undo(_)]), "{steps:?}");
     assert!(controller.held_periods(0).is_empty());
     let again = || proposal(periods(&[("a", 5.1), ("b", 49.0)]), 0.4);
     assert_eq!(controller.propose(100.0, again()), None, "as good as the same");
-    let deed = controller.propose(500.0, again());
-    assert!(matches!(deed, Some(Deed::Do(_))), "after twenty windows");
+    let step = controller.propose(500.0, again());
+    assert!(matches!(step, Some(Step::Do(_))), "after twenty windows");
 }
 
 #[test]
 fn a_change_within_the_limit_of_harm_stands() {
-    let (controller, deeds) = decided(1.015e-6);
-    assert_eq!(deeds, Vec::new());
+    let (controller, steps) = decided(1.015e-6);
+    assert_eq!(steps, Vec::new());
     assert_eq!(controller.decisions().next().unwrap().state, State::Standing);
 }
 
@@ -107,7 +107,7 @@ fn a_rule_that_does_not_pay_three_times_is_used_no_more_until_someone_says_so() 
     let stage = |n: u32| Change::Stage { job: format!("uid:0/{n}"), from: "/a".into(), to: "/b".into() };
     let mut take = |n: u32, with: f64| {
         let proposal = Proposal { concerned: Vec::new(), ..proposal(stage(n), 0.5) };
-        let Some(Deed::Do(decision)) = controller.propose(f64::from(n), proposal) else { panic!("{n}") };
+        let Some(Step::Do(decision)) = controller.propose(f64::from(n), proposal) else { panic!("{n}") };
         controller.ended(f64::from(n), decision.id, effect(with), true)
     };
     take(1, 1.01);
@@ -136,8 +136,8 @@ fn what_is_measured_beside_one_that_ended_is_measured_from_then_on() {
             assert_eq!(controller.look(now_s, &facts), Vec::new(), "{second}");
             let concerned = facts.iter().map(JobFacts::key).collect();
             let take = |change| {
-                let deed = controller.propose(now_s, Proposal { concerned, ..proposal(change, 0.4) });
-                assert!(matches!(deed, Some(Deed::Do(_))), "{second}");
+                let step = controller.propose(now_s, Proposal { concerned, ..proposal(change, 0.4) });
+                assert!(matches!(step, Some(Step::Do(_))), "{second}");
             };
             match second {
                 20 => take(periods(&[("a", 5.0)])),
@@ -222,8 +222,8 @@ fn what_is_not_expected_to_pay_or_beyond_the_limits_is_declined_and_told_once() 
     let two = proposal(periods(&[("c", 5.0), ("d", 5.0)]), 0.5);
     assert_eq!(why(0.0, two).0, "the rule may hold 1 jobs at once");
     for now_s in [1.0, 2.0] {
-        let deed = controller.propose(now_s, proposal(periods(&[("e", 5.0 * now_s)]), 0.5));
-        assert!(deed.is_some(), "{now_s}");
+        let step = controller.propose(now_s, proposal(periods(&[("e", 5.0 * now_s)]), 0.5));
+        assert!(step.is_some(), "{now_s}");
     }
     assert_eq!(controller.propose(3.0, proposal(periods(&[("e", 50.0)]), 0.5)), None);
     assert!(controller.propose(3603.0, proposal(periods(&[("e", 50.0)]), 0.5)).is_some(), "an hour later");
@@ -250,9 +250,9 @@ fn a_target_is_told_what_it_does_not_know_and_nothing_that_another_told_it() {
         seen("d", Some(90.0), false),
         seen("stranger", None, false),
     ];
-    let mut heeded = Heeded::default();
+    let mut heeded = AcceptedHints::default();
     let known: Vec<KnownJob> = jobs.iter().map(KnownJob::from).collect();
-    let changes = |heeded: &Heeded, held: &HashMap<String, f64>| -> Vec<(String, Option<f64>, f64)> {
+    let changes = |heeded: &AcceptedHints, held: &HashMap<String, f64>| -> Vec<(String, Option<f64>, f64)> {
         let changes = period_changes(&rule(Limits::default()), &jobs, &target, heeded, held);
         changes.into_iter().map(|new| (new.at, new.former_s, new.period_s)).collect()
     };
@@ -304,12 +304,12 @@ proptest! {
         let mut n_done = 0;
         for (n, (kind, which, figure)) in steps.into_iter().enumerate() {
             let now_s = 3.0 * n as f64;
-            let mut deeds = Vec::new();
+            let mut steps = Vec::new();
             match kind {
-                0 => deeds.extend(controller.propose(now_s, proposal(periods(&[(ids[which], 10.0 * figure)]), figure / 2.0))),
+                0 => steps.extend(controller.propose(now_s, proposal(periods(&[(ids[which], 10.0 * figure)]), figure / 2.0))),
                 1 => present[which] = !present[which],
-                2 => deeds.extend(controller.undo(now_s, which as u64 + 1, "asked for")),
-                3 if which == 0 => deeds.extend(controller.stop(0, "asked for")),
+                2 => steps.extend(controller.undo(now_s, which as u64 + 1, "asked for")),
+                3 if which == 0 => steps.extend(controller.stop(0, "asked for")),
                 3 => controller.resume(0),
                 4 => controller.failed(now_s, which as u64 + 1, "no"),
                 _ => {
@@ -318,14 +318,14 @@ proptest! {
                 }
             }
             let jobs: Vec<JobFacts> = (0..4).filter(|i| present[*i]).map(|i| job(ids[i], 10.0, bytes[i], io_s[i])).collect();
-            deeds.extend(controller.look(now_s, &jobs));
-            for deed in deeds {
-                match deed {
-                    Deed::Do(decision) => {
+            steps.extend(controller.look(now_s, &jobs));
+            for step in steps {
+                match step {
+                    Step::Do(decision) => {
                         prop_assert!(done.insert(decision.id));
                         n_done += 1;
                     }
-                    Deed::Undo(decision) => prop_assert!(done.remove(&decision.id), "{} was not done", decision.id),
+                    Step::Undo(decision) => prop_assert!(done.remove(&decision.id), "{} was not done", decision.id),
                 }
             }
             prop_assert!(n_done <= 10, "within this hour");

@@ -91,19 +91,19 @@ pub struct BatchJob {
     /// What it reads and writes in all, if known.
     pub io_bytes: Option<f64>,
     /// How far what decisions are made by is off the truth.
-    pub belief: Belief,
+    pub errors: EstimateErrors,
 }
 
 /// How far what is believed of a job is off the truth; decisions are made by what is believed, and work is done as it is in truth.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Belief {
+pub struct EstimateErrors {
     /// Its time is believed to be `(n/reference)^scaling` times what it is on n nodes.
     pub scaling: f64,
     /// Its I/O is believed to be so many times what it is.
     pub io: f64,
 }
 
-impl Default for Belief {
+impl Default for EstimateErrors {
     /// The truth.
     fn default() -> Self {
         Self { scaling: 0.0, io: 1.0 }
@@ -114,15 +114,15 @@ impl BatchJob {
     /// Returns how long it is believed to take at a size, alone, relative to its time at the reference size.
     pub(super) fn believed_ms(&self, nodes: u32) -> f64 {
         let time_ms = self.time_ms(nodes);
-        if self.belief.scaling == 0.0 || nodes == self.reference_nodes {
+        if self.errors.scaling == 0.0 || nodes == self.reference_nodes {
             return time_ms;
         }
-        time_ms * (f64::from(nodes) / f64::from(self.reference_nodes)).powf(self.belief.scaling)
+        time_ms * (f64::from(nodes) / f64::from(self.reference_nodes)).powf(self.errors.scaling)
     }
 
     /// Returns what it is believed to read and write in all, if anything is known of it.
     pub(super) fn believed_io(&self) -> Option<f64> {
-        Some(self.io_bytes? * self.belief.io)
+        Some(self.io_bytes? * self.errors.io)
     }
 
     /// Returns how long it takes at a size, alone.

@@ -4,7 +4,7 @@
 //! which talks to a real batch system, run the same passes.
 
 pub use cluster::{Cluster, Decision, JobRun, Reservation};
-pub use job::{BatchJob, Belief, JobKind, ResizeCost, Speedup};
+pub use job::{BatchJob, EstimateErrors, JobKind, ResizeCost, Speedup};
 pub use policy::{JobPolicy, MebfForm, MebfWay, PolicyKnobs, schedule};
 pub use site::{ListedJob, MalleableMark, WantedResize, wanted_resizes};
 pub use storage::IoNodes;

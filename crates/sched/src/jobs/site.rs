@@ -1,7 +1,7 @@
 //! A real machine as a batch system lists it, and what a policy would resize on it now.
 
 use super::cluster::{Cluster, Decision};
-use super::job::{BatchJob, Belief, JobKind, ResizeCost, Speedup};
+use super::job::{BatchJob, EstimateErrors, JobKind, ResizeCost, Speedup};
 use super::policy::{JobPolicy, PolicyKnobs, schedule};
 
 /// What a user says of a job that may be resized: `iotide:min=2,max=16` in its comment, optionally `serial=0.1`.
@@ -169,7 +169,7 @@ fn batch_job(job: &ListedJob, n_nodes: u32) -> BatchJob {
         priority: job.priority,
         speedup,
         io_bytes: None,
-        belief: Belief::default(),
+        errors: EstimateErrors::default(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What others know of jobs, and how far an actor goes by it.
 //!
 //! An actor (a mount, an arbiter, whoever tells a file system) can see jobs itself, and be told of them by somebody who sees more: a daemon, a detector, a
-//! table. What it is told is a [`KnownJob`] per job and look; [`Heeded`] makes of many looks the periods to go by.
+//! table. What it is told is a [`KnownJob`] per job and look; [`AcceptedHints`] makes of many looks the periods to go by.
 //!
 //! - Below [`LEAST_CONFIDENCE`](crate::LEAST_CONFIDENCE) nothing is heeded.
 //! - A period that is heeded changes if another one, [different enough](HARDLY_NEW), was found twice.
@@ -13,9 +13,9 @@ use std::fmt;
 
 use crate::staging::Forecast;
 
-pub use heed::Heeded;
+pub use accepted::AcceptedHints;
 
-mod heed;
+mod accepted;
 #[cfg(test)]
 mod tests;
 
@@ -57,7 +57,7 @@ pub struct Load {
 }
 
 /// Somebody who knows jobs, and can be asked again and again. Waits for an answer for a few seconds at most.
-pub trait Informant: fmt::Debug + Send + Sync {
+pub trait HintSource: fmt::Debug + Send + Sync {
     /// What it is called.
     fn name(&self) -> String;
 

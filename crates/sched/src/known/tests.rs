@@ -15,7 +15,7 @@ fn measured(job: &str, period_s: f64) -> KnownJob {
 
 /// Looks a second apart, at each of which a source says one period; what is gone by after each.
 fn heeded(periods_s: &[f64]) -> Vec<Option<f64>> {
-    let mut heeded = Heeded::default();
+    let mut heeded = AcceptedHints::default();
     let each = periods_s.iter().enumerate().map(|(second, period_s)| {
         heeded.look(second as f64, Some(&[measured("7", *period_s)]));
         heeded.period_s("7", Some(1000))
@@ -30,7 +30,7 @@ fn the_first_period_is_heeded_and_another_one_when_it_was_found_twice() {
 
 #[test]
 fn one_finding_that_is_asked_for_twice_is_one() {
-    let mut heeded = Heeded::default();
+    let mut heeded = AcceptedHints::default();
     heeded.look(0.0, Some(&[measured("7", 10.0)]));
     for quarter in 4..12 {
         // Always found at second 1.
@@ -42,7 +42,7 @@ fn one_finding_that_is_asked_for_twice_is_one() {
 
 #[test]
 fn who_decides_by_himself_waits_until_every_look_has_found_a_period_for_one_and_a_half() {
-    let mut heeded = Heeded::default();
+    let mut heeded = AcceptedHints::default();
     let mut steady = |second: f64, job: KnownJob| {
         heeded.look(second, Some(&[job]));
         heeded.steady_period_s("7", Some(1000))
@@ -61,7 +61,7 @@ fn who_decides_by_himself_waits_until_every_look_has_found_a_period_for_one_and_
     assert_eq!([50.0, 51.0, 79.0].map(|second| steady(second, found(20.0))), [None; 3]);
     assert_eq!(steady(80.0, found(20.0)), Some(20.0));
     // One finding is one, however old it is and however often it is said.
-    let mut heeded = Heeded::default();
+    let mut heeded = AcceptedHints::default();
     for second in [100.0, 101.0] {
         heeded.look(second, Some(&[KnownJob { age_s: second - 70.0, ..found(10.0) }]));
         assert_eq!(heeded.steady_period_s("7", None), None);
@@ -71,7 +71,7 @@ fn who_decides_by_himself_waits_until_every_look_has_found_a_period_for_one_and_
 #[test]
 fn what_a_person_says_holds_at_once_and_until_taken_back() {
     let given = |period_s| KnownJob { confidence: None, period_s, ..measured("7", 1.0) };
-    let mut heeded = Heeded::default();
+    let mut heeded = AcceptedHints::default();
     for (second, said, then) in [
         (0.0, Some(given(Some(10.0))), Some(10.0)),
         (1.0, Some(given(Some(500.0))), Some(500.0)),
@@ -85,7 +85,7 @@ fn what_a_person_says_holds_at_once_and_until_taken_back() {
 
 #[test]
 fn a_source_that_is_silent_for_a_few_periods_is_lost_and_heeded_again_when_it_is_back() {
-    let mut heeded = Heeded::default();
+    let mut heeded = AcceptedHints::default();
     heeded.look(0.0, Some(&[measured("7", 20.0)]));
     heeded.look(70.0, None);
     assert_eq!(heeded.period_s("7", None), Some(20.0));
@@ -101,7 +101,7 @@ fn a_source_that_is_silent_for_a_few_periods_is_lost_and_heeded_again_when_it_is
 
 #[test]
 fn what_is_seen_otherwise_three_times_is_wrong_until_it_is_seen_so_again() {
-    let mut heeded = Heeded::default();
+    let mut heeded = AcceptedHints::default();
     heeded.look(0.0, Some(&[measured("7", 20.0)]));
     let mut see = |period_s| (heeded.observe("7", Some(1000), period_s), heeded.period_s("7", Some(1000)));
     let right = (None, Some(20.0));
@@ -115,7 +115,7 @@ fn what_is_seen_otherwise_three_times_is_wrong_until_it_is_seen_so_again() {
 #[test]
 fn jobs_of_one_name_belong_to_their_users() {
     let of = |uid, period_s| KnownJob { uid, ..measured("7", period_s) };
-    let mut heeded = Heeded::default();
+    let mut heeded = AcceptedHints::default();
     heeded.look(0.0, Some(&[of(Some(1), 10.0), of(Some(2), 100.0)]));
     assert_eq!(
         [Some(1), Some(2), Some(3), None].map(|uid| heeded.period_s("7", uid)),
@@ -168,7 +168,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #[test]
     fn whatever_is_said_only_what_was_said_with_confidence_is_gone_by(steps in prop::collection::vec(step(), 1..60)) {
-        let mut heeded = Heeded::default();
+        let mut heeded = AcceptedHints::default();
         let mut certain = Vec::new();
         for (second, step) in steps.into_iter().enumerate() {
             let now_s = second as f64;
@@ -214,7 +214,7 @@ proptest! {
 
     #[test]
     fn what_is_steady_was_found_at_every_look_for_one_and_a_half_periods(tenths in prop::collection::vec((0u32..12, 0u32..3), 2..120)) {
-        let mut heeded = Heeded::default();
+        let mut heeded = AcceptedHints::default();
         let mut looks: Vec<Option<f64>> = Vec::new();
         let mut tenth = 5;
         for (second, (other, repeat)) in tenths.iter().enumerate() {
@@ -236,7 +236,7 @@ proptest! {
 
     #[test]
     fn a_source_that_is_wrong_by_a_factor_of_two_is_found_out_at_the_third_look(period_s in 0.01..1e5, is_half: bool, seen in prop::array::uniform3(0.9f64..1.1)) {
-        let mut heeded = Heeded::default();
+        let mut heeded = AcceptedHints::default();
         let said_s = if is_half { period_s / 2.0 } else { 2.0 * period_s };
         heeded.look(0.0, Some(&[measured("7", said_s)]));
         let found = seen.map(|factor| heeded.observe("7", None, factor * period_s));
@@ -246,7 +246,7 @@ proptest! {
 
     #[test]
     fn a_source_that_is_right_to_within_a_little_is_never_wrong(period_s in 0.01..1e5, seen in prop::collection::vec(0.81f64..1.24, 1..50)) {
-        let mut heeded = Heeded::default();
+        let mut heeded = AcceptedHints::default();
         heeded.look(0.0, Some(&[measured("7", period_s)]));
         for factor in seen {
             prop_assert_eq!(heeded.observe("7", None, factor * period_s), None);

@@ -43,7 +43,7 @@ impl Program {
 
 /// What became of it.
 #[derive(Clone, Debug, Default)]
-struct Told {
+struct Outcome {
     n_written: Vec<u64>,
     longest_wait_s: Vec<f64>,
     /// How long each phase took.
@@ -59,13 +59,13 @@ enum Event {
 }
 
 /// Runs programs for a while on a storage that serves one request after the other, up to four of which may be with it.
-fn run(mut queue: Queue, programs: &[Program], bandwidth_bps: f64, until_s: f64) -> Told {
+fn run(mut queue: Queue, programs: &[Program], bandwidth_bps: f64, until_s: f64) -> Outcome {
     let n = programs.len();
-    let mut told = Told {
+    let mut told = Outcome {
         n_written: vec![0; n],
         longest_wait_s: vec![0.0; n],
         phases_s: vec![Vec::new(); n],
-        ..Told::default()
+        ..Outcome::default()
     };
     // By time in nanoseconds, then in the order they were planned.
     let mut events: BTreeMap<(u64, u64), Event> = BTreeMap::new();

@@ -74,8 +74,8 @@ impl JobsWorkload {
             job.batch.walltime_ms *= limit;
             // At twice or half its nodes, times are off by the deviation; drawn for every job, so that classes do not depend on each other.
             let (scaling, io) = (by_class.normal(), by_class.normal());
-            job.batch.belief.scaling = mistakes.of(job.scaling_class) * scaling / std::f64::consts::LN_2;
-            job.batch.belief.io = (mistakes.of(job.io_class) * io).exp();
+            job.batch.errors.scaling = mistakes.of(job.scaling_class) * scaling / std::f64::consts::LN_2;
+            job.batch.errors.io = (mistakes.of(job.io_class) * io).exp();
         }
     }
 

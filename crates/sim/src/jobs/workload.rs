@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use iotide_sched::jobs::{BatchJob, Belief, IoNodes, JobKind, ResizeCost, Speedup};
+use iotide_sched::jobs::{BatchJob, EstimateErrors, IoNodes, JobKind, ResizeCost, Speedup};
 use serde_json::Value;
 
 use crate::fields::{Bound, Fields, WorkloadError, fault};
@@ -147,7 +147,7 @@ impl SubmittedJob {
             priority: 0,
             speedup: Speedup::SerialFraction(0.0),
             io_bytes: None,
-            belief: Belief::default(),
+            errors: EstimateErrors::default(),
         };
         Self {
             id,
@@ -407,7 +407,7 @@ fn read_job(place: &str, value: &Value, at: usize) -> Result<SubmittedJob, Workl
         priority,
         speedup: read_speedup(&fields)?,
         io_bytes,
-        belief: Belief::default(),
+        errors: EstimateErrors::default(),
     };
     let model = text(&fields, "model")?.map(str::to_owned);
     Ok(SubmittedJob {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 
-use super::hands::{Hands, Manner, rest};
+use super::actuators::{Actuators, Manner, rest};
 use super::plan::{Deciding, Models, PolicyArgs, in_words};
 use super::slurm::{Slurm, SlurmArgs, checked_signal, may_expand};
 use crate::ExitStatus;
@@ -62,18 +62,18 @@ pub(crate) fn run(ui: &mut Ui, args: &ApplyArgs) -> anyhow::Result<ExitStatus> {
     };
     let deciding = args.policy.deciding()?;
     let manner = Manner { signal: args.signal.clone(), grace_s: args.grace, wait_s: args.wait };
-    let mut hands = Hands::open(&folder, manner)?;
+    let mut actuators = Actuators::open(&folder, manner)?;
     let asked = Arc::clone(&stop);
     let slurm = Slurm::new(&args.slurm, move || asked.load(Ordering::Relaxed))
-        .with_folder(hands.scratch().to_owned());
+        .with_folder(actuators.scratch().to_owned());
     if !args.dry_run {
-        hands.withdraw(&slurm)?.iter().for_each(|note| ui.status(note));
+        actuators.withdraw(&slurm)?.iter().for_each(|note| ui.status(note));
         may_expand(&slurm)?;
     }
-    let looked = look_again_and_again(ui, args, &deciding, &slurm, &mut hands, &stop);
+    let looked = look_again_and_again(ui, args, &deciding, &slurm, &mut actuators, &stop);
     // However it ended: no helper job outlives us, and Ctrl-C does not hurry this.
-    let closing = Slurm::new(&args.slurm, || false).with_folder(hands.scratch().to_owned());
-    let withdrawn = if args.dry_run { Ok(Vec::new()) } else { hands.withdraw(&closing) };
+    let closing = Slurm::new(&args.slurm, || false).with_folder(actuators.scratch().to_owned());
+    let withdrawn = if args.dry_run { Ok(Vec::new()) } else { actuators.withdraw(&closing) };
     looked?;
     withdrawn?.iter().for_each(|note| ui.status(note));
     Ok(ExitStatus::Done)
@@ -84,7 +84,7 @@ fn look_again_and_again(
     args: &ApplyArgs,
     deciding: &Deciding,
     slurm: &Slurm,
-    hands: &mut Hands,
+    actuators: &mut Actuators,
     stop: &AtomicBool,
 ) -> anyhow::Result<()> {
     let (mut last_trouble, mut models) = (None, Models::default());
@@ -109,7 +109,7 @@ fn look_again_and_again(
                     if args.dry_run || stop.load(Ordering::Relaxed) {
                         continue;
                     }
-                    if let Err(error) = hands.carry_out(slurm, &resize, stop) {
+                    if let Err(error) = actuators.carry_out(slurm, &resize, stop) {
                         ui.status(format_args!("job {}: {error:#}", resize.id));
                     }
                 }

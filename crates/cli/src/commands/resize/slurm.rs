@@ -9,7 +9,7 @@ use iotide_sched::jobs::ListedJob;
 
 use super::plan::mark_of;
 use crate::commands::ioskel::parse_seconds;
-use crate::commands::sets::deeds;
+use crate::commands::sets::runner;
 
 /// How Slurm is talked to.
 #[derive(clap::Args, Clone, Debug, PartialEq)]
@@ -163,7 +163,7 @@ impl Slurm {
 
     fn run(&self, words: &[String]) -> anyhow::Result<String> {
         let within = Duration::from_secs_f64(self.args.timeout);
-        deeds::run_in(words, &self.folder, within, &*self.is_over).with_context(|| words.join(" "))
+        runner::run_in(words, &self.folder, within, &*self.is_over).with_context(|| words.join(" "))
     }
 }
 

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use iotide_formats::requests_by_job;
 use iotide_sched::{
-    Action, ControlledJob, Heeded, IoProfile, JobId, Load, LustreTbf, batch_id, former_policies, is_plain_id,
+    AcceptedHints, Action, ControlledJob, IoProfile, JobId, Load, LustreTbf, batch_id, former_policies,
+    is_plain_id,
 };
 use iotide_source::{Source, SourceError};
 
-use super::deeds::{Hung, carry_out, run as run_program};
+use super::runner::{Hung, carry_out, run as run_program};
 use super::system::{System, SystemArgs};
 use crate::ExitStatus;
 use crate::commands::ioskel::{parse_seconds, parse_size};
@@ -174,7 +175,7 @@ fn is_set(stop: &AtomicBool) -> bool {
 struct Watch<'a> {
     args: &'a ApplyArgs,
     began: Instant,
-    told: Vec<Told<'a>>,
+    told: Vec<Report<'a>>,
     has_asked: bool,
     /// When what is reported of a job was last compared with what is seen of it.
     compared_s: BTreeMap<String, f64>,
@@ -190,9 +191,9 @@ struct Watch<'a> {
 }
 
 /// What one source has said.
-struct Told<'a> {
+struct Report<'a> {
     source: &'a Source,
-    heeded: Heeded,
+    heeded: AcceptedHints,
     /// What jobs do at the storage, if it sees that.
     loads: BTreeMap<(String, Option<u32>), Load>,
     /// Why it said nothing the last time.
@@ -201,7 +202,7 @@ struct Told<'a> {
     news: Option<String>,
 }
 
-impl Told<'_> {
+impl Report<'_> {
     fn ask(&mut self, now_s: f64) -> Result<(), SourceError> {
         match self.source.ask() {
             Ok(jobs) => {
@@ -259,9 +260,9 @@ struct Seen {
 
 impl<'a> Watch<'a> {
     fn new(args: &'a ApplyArgs) -> Self {
-        let told = |source| Told {
+        let told = |source| Report {
             source,
-            heeded: Heeded::default(),
+            heeded: AcceptedHints::default(),
             loads: BTreeMap::new(),
             trouble: None,
             news: None,

@@ -6,14 +6,14 @@ use crate::ui::Ui;
 pub(super) use self::show::{ask_within, say_all};
 
 mod apply;
-pub(super) mod deeds;
 mod key;
 mod map;
 mod plan;
+pub(super) mod runner;
 mod show;
 mod system;
 
-pub(super) use deeds::run_program;
+pub(super) use runner::run_program;
 pub(super) use show::{ask, set_period};
 
 /// Divide jobs into sets by their rhythm, tell a file system, and see what became of it

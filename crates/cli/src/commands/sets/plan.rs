@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use iotide_api::{Controller, Document, Ink, Plan, Profiles, profiles, read_text};
 
-use super::deeds::carry_out;
+use super::runner::carry_out;
 use super::system::{System, SystemArgs};
 use crate::ExitStatus;
 use crate::commands::Form;

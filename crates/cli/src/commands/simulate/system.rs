@@ -9,7 +9,7 @@ use iotide_api::{
     read_text, simulate_system, storage_of_file,
 };
 use iotide_report::{JobDocument, JobList};
-use iotide_sched::Heeded;
+use iotide_sched::AcceptedHints;
 use iotide_source::Source;
 
 use crate::ExitStatus;
@@ -201,7 +201,7 @@ fn forget_the_uncertain(socket: &Path, jobs: &mut [JobDocument]) {
     let daemon = Source::Daemon { socket: socket.to_owned(), is_ours: false };
     // One that is too old to say how certain it is means what it says.
     let Ok(known) = daemon.ask() else { return };
-    let mut heeded = Heeded::default();
+    let mut heeded = AcceptedHints::default();
     heeded.look(0.0, Some(&known));
     for JobDocument { entry, uid, .. } in jobs {
         if heeded.period_s(entry.job.as_said(), Some(*uid)).is_none() {

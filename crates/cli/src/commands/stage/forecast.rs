@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use iotide_api::{Address, End, Follower, Live, LiveSettings, RunConfig, engine};
 use iotide_sched::staging::Forecast;
-use iotide_sched::{Informant, KnownJob, batch_id};
+use iotide_sched::{HintSource, KnownJob, batch_id};
 use iotide_source::Source;
 use iotide_stage::Hint;
 

@@ -11,10 +11,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use iotide_daemon::{Steering, Wish};
+use iotide_daemon::{OperatorRequest, Steering};
 use iotide_report::{DecisionList, RulePlace, text};
-use iotide_sched::act::{Change, Controller, Decision, Deed, JobFacts, Proposal, Verdict};
-use iotide_sched::{Heeded, KnownJob};
+use iotide_sched::act::{Change, Controller, Decision, JobFacts, Proposal, Step, Verdict};
+use iotide_sched::{AcceptedHints, KnownJob};
 
 pub(super) use self::settings::ActSettings;
 
@@ -48,7 +48,7 @@ struct Look<'a> {
     rule: usize,
     jobs: &'a [JobFacts],
     controller: &'a Controller,
-    heeded: &'a Heeded,
+    heeded: &'a AcceptedHints,
 }
 
 impl Look<'_> {
@@ -69,7 +69,7 @@ enum News {
 }
 
 /// Who carries out what a rule permits. None of this waits for others for more than a second.
-trait Doer: Send {
+trait Executor: Send {
     /// What could be decided now; an error is what keeps the rule from acting at all.
     fn propose(&mut self, look: &Look<'_>) -> anyhow::Result<Vec<Proposal>>;
 
@@ -117,14 +117,18 @@ impl Acting {
     pub(super) fn start(settings: &ActSettings, steering: Steering, seat: &Seat) -> anyhow::Result<Self> {
         let log = Log::open(&seat.store)
             .with_context(|| format!("cannot write down decisions in {}", seat.store.display()))?;
-        let actors: Vec<Box<dyn Doer>> =
-            (0..settings.places.len()).map(|rule| doer(settings, rule, seat)).collect();
+        let actors: Vec<Box<dyn Executor>> =
+            (0..settings.places.len()).map(|rule| executor(settings, rule, seat)).collect();
         let mut work = Work {
             controller: Controller::new(settings.rules.clone(), settings.is_dry_run, log.next_id()),
             places: settings.places.iter().map(Place::shown).collect(),
             troubles: vec![None; actors.len()],
             actors,
-            heeded: settings.rules.iter().map(|rule| Heeded::above(rule.limits.least_confidence)).collect(),
+            heeded: settings
+                .rules
+                .iter()
+                .map(|rule| AcceptedHints::above(rule.limits.least_confidence))
+                .collect(),
             steering,
             log,
             began: Instant::now(),
@@ -153,7 +157,7 @@ impl Drop for Acting {
     }
 }
 
-fn doer(settings: &ActSettings, rule: usize, seat: &Seat) -> Box<dyn Doer> {
+fn executor(settings: &ActSettings, rule: usize, seat: &Seat) -> Box<dyn Executor> {
     match &settings.places[rule] {
         Place::Control { socket, bandwidth_bps } => Box::new(Target::new(socket.clone(), *bandwidth_bps)),
         Place::Stage(place) => Box::new(Stagers::new(place.clone(), seat.clone())),
@@ -166,11 +170,11 @@ fn doer(settings: &ActSettings, rule: usize, seat: &Seat) -> Box<dyn Doer> {
 
 struct Work {
     controller: Controller,
-    actors: Vec<Box<dyn Doer>>,
+    actors: Vec<Box<dyn Executor>>,
     places: Vec<RulePlace>,
     troubles: Vec<Option<String>>,
     /// The periods that each rule goes by.
-    heeded: Vec<Heeded>,
+    heeded: Vec<AcceptedHints>,
     steering: Steering,
     log: Log,
     began: Instant,
@@ -193,8 +197,8 @@ impl Work {
             for wish in self.steering.take_wishes() {
                 self.heed(&wish);
             }
-            let deeds = self.controller.look(self.now_s(), &jobs);
-            self.carry_out(deeds);
+            let steps = self.controller.look(self.now_s(), &jobs);
+            self.carry_out(steps);
             let (now_s, known) = (self.now_s(), jobs.iter().map(KnownJob::from).collect::<Vec<_>>());
             self.heeded.iter_mut().for_each(|heeded| heeded.look(now_s, Some(&known)));
             for rule in 0..self.actors.len() {
@@ -210,7 +214,7 @@ impl Work {
     fn hear(&mut self, rule: usize, jobs: &[JobFacts]) {
         let now_s = self.now_s();
         for news in self.actors[rule].news(jobs) {
-            let deeds = match news {
+            let steps = match news {
                 News::Begun(id) => {
                     self.controller.begun(now_s, id);
                     if let Some(Change::Resize { job, .. }) = self.controller.change(id) {
@@ -224,7 +228,7 @@ impl Work {
                 }
                 News::Ended { id, verdict, is_over } => self.controller.ended(now_s, id, verdict, is_over),
             };
-            self.carry_out(deeds);
+            self.carry_out(steps);
         }
     }
 
@@ -235,19 +239,19 @@ impl Work {
         match self.actors[rule].propose(&look) {
             Ok(proposals) => {
                 self.troubles[rule] = None;
-                let deeds: Vec<Deed> =
+                let steps: Vec<Step> =
                     proposals.into_iter().filter_map(|it| self.controller.propose(now_s, it)).collect();
-                self.carry_out(deeds);
+                self.carry_out(steps);
             }
             Err(error) => self.troubles[rule] = Some(format!("{error:#}")),
         }
     }
 
-    fn carry_out(&mut self, deeds: Vec<Deed>) {
-        for deed in deeds {
-            let (decision, is_undone) = match &deed {
-                Deed::Do(decision) => (decision, false),
-                Deed::Undo(decision) => (decision, true),
+    fn carry_out(&mut self, steps: Vec<Step>) {
+        for step in steps {
+            let (decision, is_undone) = match &step {
+                Step::Do(decision) => (decision, false),
+                Step::Undo(decision) => (decision, true),
             };
             let lent_s = self.lent_s();
             let actor = &mut self.actors[decision.rule];
@@ -278,23 +282,25 @@ impl Work {
         }
     }
 
-    fn heed(&mut self, wish: &Wish) {
+    fn heed(&mut self, wish: &OperatorRequest) {
         let rule_of = |name: &str| self.controller.rules().iter().position(|rule| rule.name == name);
         let now_s = self.now_s();
-        let deeds = match wish {
-            Wish::Undo(id) => self.controller.undo(now_s, *id, "somebody asked for it").into_iter().collect(),
-            Wish::Stop(name) => match rule_of(name) {
+        let steps = match wish {
+            OperatorRequest::Undo(id) => {
+                self.controller.undo(now_s, *id, "somebody asked for it").into_iter().collect()
+            }
+            OperatorRequest::Stop(name) => match rule_of(name) {
                 Some(rule) => self.controller.stop(rule, "somebody asked for it"),
                 None => Vec::new(),
             },
-            Wish::Resume(name) => {
+            OperatorRequest::Resume(name) => {
                 if let Some(rule) = rule_of(name) {
                     self.controller.resume(rule);
                 }
                 Vec::new()
             }
         };
-        self.carry_out(deeds);
+        self.carry_out(steps);
     }
 
     /// Shows what was decided to those who ask the daemon, and writes it down.
@@ -311,8 +317,8 @@ impl Work {
     }
 
     fn end(&mut self) {
-        let deeds = self.controller.withdraw("the controller ended");
-        self.carry_out(deeds);
+        let steps = self.controller.withdraw("the controller ended");
+        self.carry_out(steps);
         for (actor, trouble) in self.actors.iter_mut().zip(&mut self.troubles) {
             if let Err(error) = actor.finish() {
                 *trouble = Some(format!("{error:#}"));

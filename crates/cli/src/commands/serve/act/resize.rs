@@ -15,8 +15,8 @@ use iotide_sched::act::{Change, Decision, Effect, JobFacts, Measure, Proposal, Q
 use iotide_sched::jobs::{ListedJob, ResizeCost, WantedResize};
 
 use super::settings::ResizePlace;
-use super::{Doer, Look, News, Seat, in_words};
-use crate::commands::resize::{Deciding, Hands, Listing, Models, Slurm, SlurmArgs, may_expand};
+use super::{Executor, Look, News, Seat, in_words};
+use crate::commands::resize::{Actuators, Deciding, Listing, Models, Slurm, SlurmArgs, may_expand};
 use crate::commands::source::parse_source;
 
 /// Gives the jobs of a rule other sizes.
@@ -165,7 +165,7 @@ fn scaling(job: &ListedJob, wanted: &WantedResize) -> String {
     }
 }
 
-impl Doer for Resizer {
+impl Executor for Resizer {
     fn propose(&mut self, look: &Look<'_>) -> anyhow::Result<Vec<Proposal>> {
         let rest = self.rest;
         self.resized.retain(|(_, at)| at.elapsed() < rest);
@@ -296,31 +296,31 @@ struct Worker {
 
 impl Worker {
     fn work(self, ordered: &Receiver<Order>) {
-        let (mut hands, mut models) = (None, Models::default());
+        let (mut actuators, mut models) = (None, Models::default());
         // Jobs that shall have the size again that they had.
         let mut back = BTreeMap::new();
         loop {
-            let done = self.begin(&mut hands).and_then(|(slurm, _)| self.look(slurm, &mut models));
+            let done = self.begin(&mut actuators).and_then(|(slurm, _)| self.look(slurm, &mut models));
             self.view().trouble = done.err().map(|error| format!("{error:#}"));
-            self.give_back(&mut hands, &mut back);
+            self.give_back(&mut actuators, &mut back);
             let until = Instant::now() + self.interval;
             loop {
                 match ordered.recv_timeout(until.saturating_duration_since(Instant::now())) {
                     Ok(first) => {
                         for order in std::iter::once(first).chain(ordered.try_iter()) {
                             match order {
-                                Order::Do(id, wanted) => self.carry_out(&mut hands, id, &wanted),
+                                Order::Do(id, wanted) => self.carry_out(&mut actuators, id, &wanted),
                                 // The latest first: the size that a job had at first is said last.
                                 Order::Back(job, nodes) => _ = back.insert(job, nodes),
                             }
                         }
-                        self.give_back(&mut hands, &mut back);
+                        self.give_back(&mut actuators, &mut back);
                     }
                     Err(RecvTimeoutError::Timeout) => break,
                     Err(RecvTimeoutError::Disconnected) => {
-                        self.give_back(&mut hands, &mut back);
-                        if let Some((slurm, mut hands)) = hands {
-                            let _ = hands.withdraw(&slurm);
+                        self.give_back(&mut actuators, &mut back);
+                        if let Some((slurm, mut actuators)) = actuators {
+                            let _ = actuators.withdraw(&slurm);
                         }
                         return;
                     }
@@ -329,18 +329,18 @@ impl Worker {
         }
     }
 
-    fn carry_out(&self, hands: &mut Option<(Slurm, Hands)>, id: u64, wanted: &WantedResize) {
-        let done = self.begin(hands);
-        let done = done.and_then(|(slurm, hands)| hands.carry_out(slurm, wanted, &self.is_over));
+    fn carry_out(&self, actuators: &mut Option<(Slurm, Actuators)>, id: u64, wanted: &WantedResize) {
+        let done = self.begin(actuators);
+        let done = done.and_then(|(slurm, actuators)| actuators.carry_out(slurm, wanted, &self.is_over));
         self.view().done.push((id, done.map_err(|error| format!("{error:#}"))));
     }
 
     /// Gives jobs the sizes again that they had. What cannot be done now is tried again.
-    fn give_back(&self, hands: &mut Option<(Slurm, Hands)>, back: &mut BTreeMap<String, u32>) {
+    fn give_back(&self, actuators: &mut Option<(Slurm, Actuators)>, back: &mut BTreeMap<String, u32>) {
         back.retain(|job, nodes| {
             let done = self
-                .begin(hands)
-                .and_then(|(slurm, hands)| go_back(slurm, hands, job, *nodes, &self.is_over));
+                .begin(actuators)
+                .and_then(|(slurm, actuators)| go_back(slurm, actuators, job, *nodes, &self.is_over));
             let mut view = self.view();
             view.left.remove(job);
             if let Err(error) = &done {
@@ -356,17 +356,20 @@ impl Worker {
     }
 
     /// What is needed to change sizes. What an earlier controller left when it was killed is taken back first.
-    fn begin<'a>(&self, hands: &'a mut Option<(Slurm, Hands)>) -> anyhow::Result<&'a mut (Slurm, Hands)> {
-        if hands.is_none() {
-            let mut opened = Hands::open(&self.state, self.place.manner.clone())?;
+    fn begin<'a>(
+        &self,
+        actuators: &'a mut Option<(Slurm, Actuators)>,
+    ) -> anyhow::Result<&'a mut (Slurm, Actuators)> {
+        if actuators.is_none() {
+            let mut opened = Actuators::open(&self.state, self.place.manner.clone())?;
             let is_over = Arc::clone(&self.is_over);
             let slurm = Slurm::new(&self.slurm, move || is_over.load(Ordering::Relaxed))
                 .with_folder(opened.scratch().to_owned());
             opened.withdraw(&slurm)?;
             may_expand(&slurm)?;
-            *hands = Some((slurm, opened));
+            *actuators = Some((slurm, opened));
         }
-        hands.as_mut().context("Slurm cannot be asked")
+        actuators.as_mut().context("Slurm cannot be asked")
     }
 
     fn look(&self, slurm: &Slurm, models: &mut Models) -> anyhow::Result<()> {
@@ -383,7 +386,7 @@ impl Worker {
 /// Gives a job that still runs a size.
 fn go_back(
     slurm: &Slurm,
-    hands: &mut Hands,
+    actuators: &mut Actuators,
     job: &str,
     nodes: u32,
     is_over: &AtomicBool,
@@ -393,5 +396,5 @@ fn go_back(
         return Ok(());
     }
     let wanted = WantedResize { id: job.to_owned(), from, to: nodes, starts: Vec::new() };
-    hands.carry_out(slurm, &wanted, is_over)
+    actuators.carry_out(slurm, &wanted, is_over)
 }

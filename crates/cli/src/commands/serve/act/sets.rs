@@ -9,7 +9,7 @@ use iotide_report::StorageJobs;
 use iotide_sched::act::{AtTarget, Change, Decision, JobFacts, Measure, NewPeriod, Proposal, period_changes};
 use iotide_sched::{Policy, Rules};
 
-use super::{Doer, Look, in_words};
+use super::{Executor, Look, in_words};
 use crate::commands::sets::{ask_within, say_all};
 
 /// A storage whose arbiter or mount is told.
@@ -32,7 +32,7 @@ impl Target {
     }
 }
 
-impl Doer for Target {
+impl Executor for Target {
     fn propose(&mut self, look: &Look<'_>) -> anyhow::Result<Vec<Proposal>> {
         let &Look { now_s, rule, jobs, controller, heeded } = look;
         let storage = ask_within(&self.socket, Self::WITHIN)?;

@@ -15,7 +15,7 @@ use iotide_sched::act::{Change, Decision, Effect, JobFacts, Measure, Proposal, Q
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::settings::StagePlace;
-use super::{Doer, Look, News, Seat, in_words};
+use super::{Executor, Look, News, Seat, in_words};
 use crate::commands::sets::run_program;
 
 /// Stages what the jobs of a rule write.
@@ -129,7 +129,7 @@ impl Stagers {
     }
 }
 
-impl Doer for Stagers {
+impl Executor for Stagers {
     fn propose(&mut self, look: &Look<'_>) -> anyhow::Result<Vec<Proposal>> {
         let rule = &look.controller.rules()[look.rule];
         let is_held = |job: &JobFacts| {

@@ -23,7 +23,7 @@ pub(in crate::commands) struct Manner {
 }
 
 /// Changes sizes; helper jobs, each of which asks for nodes that a running job is given, are written down.
-pub(in crate::commands) struct Hands {
+pub(in crate::commands) struct Actuators {
     journal: Journal,
     manner: Manner,
     /// Slurm leaves scripts where a size is changed.
@@ -31,7 +31,7 @@ pub(in crate::commands) struct Hands {
     n_asked: u32,
 }
 
-impl Hands {
+impl Actuators {
     /// Opens the folder that remembers what is under way; nobody else can use it meanwhile.
     pub(in crate::commands) fn open(folder: &Path, manner: Manner) -> anyhow::Result<Self> {
         let journal = Journal::open(folder)?;
@@ -88,7 +88,7 @@ impl Hands {
     }
 }
 
-impl Drop for Hands {
+impl Drop for Actuators {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.scratch);
     }

@@ -7,7 +7,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use iotide_sched::{Heeded, Informant, KnownJob};
+use iotide_sched::{AcceptedHints, HintSource, KnownJob};
 
 use crate::job::JobName;
 use crate::process::Background;
@@ -20,9 +20,9 @@ type Answer = Result<Vec<KnownJob>, String>;
 
 /// What is gone by: what somebody says of a job, or what is seen here where nobody knows it, nobody answers, or it is wrong.
 #[derive(Debug)]
-pub(crate) struct Told {
-    informant: Arc<dyn Informant>,
-    heeded: Heeded,
+pub(crate) struct HintedPeriods {
+    informant: Arc<dyn HintSource>,
+    heeded: AcceptedHints,
     /// What was said last, if it is new.
     heard: Arc<Mutex<Option<Answer>>>,
     trouble: Option<String>,
@@ -33,9 +33,9 @@ pub(crate) struct Told {
     _asking: Option<Background>,
 }
 
-impl Told {
+impl HintedPeriods {
     /// Begins to ask.
-    pub(crate) fn start(informant: Arc<dyn Informant>) -> std::io::Result<Self> {
+    pub(crate) fn start(informant: Arc<dyn HintSource>) -> std::io::Result<Self> {
         let mut told = Self::silent(Arc::clone(&informant));
         let heard = Arc::clone(&told.heard);
         told._asking = Some(Background::start("iotide-source", move |until_dropped| {
@@ -50,10 +50,10 @@ impl Told {
         Ok(told)
     }
 
-    fn silent(informant: Arc<dyn Informant>) -> Self {
+    fn silent(informant: Arc<dyn HintSource>) -> Self {
         Self {
             informant,
-            heeded: Heeded::default(),
+            heeded: AcceptedHints::default(),
             heard: Arc::default(),
             trouble: None,
             own_s: HashMap::new(),
@@ -126,7 +126,7 @@ mod tests {
     #[derive(Debug, Default)]
     struct Daemon(Mutex<Vec<String>>);
 
-    impl Informant for Daemon {
+    impl HintSource for Daemon {
         fn name(&self) -> String {
             "the daemon".to_owned()
         }
@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    fn says(told: &Told, answer: Answer) {
+    fn says(told: &HintedPeriods, answer: Answer) {
         *told.heard.lock().unwrap() = Some(answer);
     }
 
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn what_is_said_is_gone_by_until_it_is_old_or_wrong_and_then_what_is_seen() {
         let daemon = Arc::new(Daemon::default());
-        let (mut told, job) = (Told::silent(daemon.clone()), JobName::new("7", Some(1000)));
+        let (mut told, job) = (HintedPeriods::silent(daemon.clone()), JobName::new("7", Some(1000)));
         assert_eq!(told.period_of(&job), None);
         says(&told, of_job(20.0));
         told.look(0.0);
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn the_thread_that_asks_ends_with_us() {
         let daemon = Arc::new(Daemon::default());
-        let mut told = Told::start(daemon.clone()).unwrap();
+        let mut told = HintedPeriods::start(daemon.clone()).unwrap();
         while told.heard.lock().unwrap().is_none() {
             std::thread::yield_now();
         }

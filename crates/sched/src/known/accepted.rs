@@ -20,24 +20,24 @@ const N_CONTRADICTIONS: u32 = 3;
 
 /// The periods of jobs that an actor goes by, as one source says them.
 ///
-/// Told at each look what the source says ([`Heeded::look`]), and what the actor sees itself ([`Heeded::observe`]). All times are on a clock of the caller's.
+/// Told at each look what the source says ([`AcceptedHints::look`]), and what the actor sees itself ([`AcceptedHints::observe`]). All times are on a clock of the caller's.
 ///
-/// One that serves whatever comes needs a period at once, and goes by [`Heeded::period_s`]. One that decides by itself can wait, and goes by
-/// [`Heeded::steady_period_s`].
+/// One that serves whatever comes needs a period at once, and goes by [`AcceptedHints::period_s`]. One that decides by itself can wait, and goes by
+/// [`AcceptedHints::steady_period_s`].
 #[derive(Clone, Debug)]
-pub struct Heeded {
-    jobs: BTreeMap<(String, Option<u32>), Belief>,
+pub struct AcceptedHints {
+    jobs: BTreeMap<(String, Option<u32>), Hint>,
     least_confidence: f64,
 }
 
-impl Default for Heeded {
+impl Default for AcceptedHints {
     fn default() -> Self {
         Self::above(LEAST_CONFIDENCE)
     }
 }
 
 #[derive(Clone, Debug, Default)]
-struct Belief {
+struct Hint {
     held: Option<Finding>,
     /// When it was first found, if the last look found it, too, as all did in between.
     since_s: Option<f64>,
@@ -58,7 +58,7 @@ struct Finding {
     is_given: bool,
 }
 
-impl Heeded {
+impl AcceptedHints {
     /// Heeds what is as certain as this.
     pub fn above(least_confidence: f64) -> Self {
         Self { jobs: BTreeMap::new(), least_confidence }
@@ -67,7 +67,7 @@ impl Heeded {
     /// Takes what a source says at a look; `None` if it does not answer. Jobs it does not name any more are forgotten.
     pub fn look(&mut self, now_s: f64, said: Option<&[KnownJob]>) {
         let Some(said) = said else {
-            self.jobs.values_mut().for_each(|belief| belief.forget_if_lost(now_s));
+            self.jobs.values_mut().for_each(|hint| hint.forget_if_lost(now_s));
             return;
         };
         let mut before = std::mem::take(&mut self.jobs);
@@ -81,9 +81,9 @@ impl Heeded {
             }
         }
         for (key, job) in youngest {
-            let mut belief = before.remove(&key).unwrap_or_default();
-            belief.hear(now_s, job, self.least_confidence);
-            self.jobs.insert(key, belief);
+            let mut hint = before.remove(&key).unwrap_or_default();
+            hint.hear(now_s, job, self.least_confidence);
+            self.jobs.insert(key, hint);
         }
     }
 
@@ -97,21 +97,21 @@ impl Heeded {
     ///
     /// A job of a user is one of that user's, or of nobody's if the source knows no users. Whoever's it is if the actor does not know, unless several have it.
     pub fn period_s(&self, job: &str, uid: Option<u32>) -> Option<f64> {
-        let belief = self.jobs.get(&self.key_of(job, uid)?)?;
-        belief.held.filter(|_| !belief.is_wrong).map(|held| held.period_s)
+        let hint = self.jobs.get(&self.key_of(job, uid)?)?;
+        hint.held.filter(|_| !hint.is_wrong).map(|held| held.period_s)
     }
 
     /// The same for one that decides by itself: what every look has found for one and a half periods, or a person has said. A job that is held up by
     /// others, or has just begun, often seems to have another.
     pub fn steady_period_s(&self, job: &str, uid: Option<u32>) -> Option<f64> {
-        let belief = self.jobs.get(&self.key_of(job, uid)?)?;
-        belief.held.filter(|held| !belief.is_wrong && belief.is_steady(held)).map(|held| held.period_s)
+        let hint = self.jobs.get(&self.key_of(job, uid)?)?;
+        hint.held.filter(|held| !hint.is_wrong && hint.is_steady(held)).map(|held| held.period_s)
     }
 
     /// The jobs that the source names, by id and user, each with the period to go by.
     pub fn jobs(&self) -> impl Iterator<Item = (&str, Option<u32>, Option<f64>)> {
-        self.jobs.iter().map(|((job, uid), belief)| {
-            (job.as_str(), *uid, belief.held.filter(|_| !belief.is_wrong).map(|held| held.period_s))
+        self.jobs.iter().map(|((job, uid), hint)| {
+            (job.as_str(), *uid, hint.held.filter(|_| !hint.is_wrong).map(|held| held.period_s))
         })
     }
 
@@ -138,7 +138,7 @@ fn rank(job: &KnownJob) -> [i64; 4] {
     [job.confidence.is_some().into(), ordered(job.age_s), period_s, confidence]
 }
 
-impl Belief {
+impl Hint {
     fn hear(&mut self, now_s: f64, job: &KnownJob, least_confidence: f64) {
         let made_s = now_s - if job.age_s.is_finite() { job.age_s.max(0.0) } else { f64::INFINITY };
         let is_given = job.confidence.is_none();
