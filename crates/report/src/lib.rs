@@ -1,4 +1,4 @@
-//! What a reader is told: one schema, one text form.
+//! The schema and the text of every answer.
 //!
 //! A [`Report`] is filled from what the analyses found and says it twice: [`Document::to_json`] to scripts and
 //! [`Document::to_text`] to a terminal; a crate above makes pages of it. This crate alone knows the names, units and rounding

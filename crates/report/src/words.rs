@@ -1,4 +1,4 @@
-//! How parts of results are worded, for whoever shows them elsewhere.
+//! Wording of parts of results, for pages.
 
 pub use crate::alarms::value_text;
 pub use crate::archive::population_in_words;

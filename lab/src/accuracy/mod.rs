@@ -1,6 +1,7 @@
 //! How right the answers are, on data made here whose truth is known.
 
 mod categories;
+mod gain;
 mod issues;
 mod jobs;
 mod measured;
@@ -24,6 +25,7 @@ const PARTS: &[Part] = &[
     ("system", system::run, system::HELP),
     ("jobs", jobs::run, jobs::HELP),
     ("issues", issues::run, issues::HELP),
+    ("gain", gain::run, gain::HELP),
 ];
 
 /// Runs `cargo xtask accuracy PART …`; the period, if no part is named.

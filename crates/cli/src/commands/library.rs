@@ -145,7 +145,7 @@ fn unpack(folder: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<PathBuf> {
         if !dir.read(name).is_ok_and(|file| holds_in(file, bytes)) {
             let mut part = dir.replace(name)?;
             part.write_all(bytes)?;
-            // Whoever is traced may be another user, and umask may say otherwise.
+            // Another user may be traced, and umask may be stricter.
             part.file().set_permissions(Permissions::from_mode(0o644))?;
             part.finish_durably()?;
         }

@@ -489,7 +489,7 @@ fn loops_and_two_of_one_name_are_refused() {
     let elsewhere = FreshDir::new("tree-twin");
     let twin = Node::start(&elsewhere, "leaf", &[&root], None, dir.join("tree.key"));
     let reason = "another daemon named leaf is connected here";
-    // It tries again, and again is told the reason; once that is said, nobody says more.
+    // It tries again and gets the same answer; each side logs the reason once.
     for _ in 0..1000 {
         if root.said().contains(reason) && twin.said().contains(reason) {
             break;

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::{Fitted, Kept, MOST_BYTES, MOST_KEPT, Source, Waited, Wanted, Watchers, Work};
 use crate::events::Events;
 
-/// After it was fitted, an application rests for so many times as long: many short runs cost a tenth of a core, not one.
+/// An application rests for this many times as long as its fit took: many short runs cost a tenth of a core, not one.
 const REST: u32 = 9;
 /// Applications with runs that are not in their models yet. Others are fitted when they are asked for.
 const DUE: Limits = Limits::among_users(4096);
@@ -126,7 +126,7 @@ impl Fitting {
 
     /// Answers one question, of the user whose turn it is.
     fn answer_next(&mut self) {
-        // Whoever has hung up wants nothing.
+        // The asker may have hung up.
         self.asked.retain(|question| !question.reply.is_closed());
         let turn = |index: &usize| self.turns_asked.last(self.asked[*index].asker);
         let Some(next) = (0..self.asked.len()).min_by_key(turn) else { return };

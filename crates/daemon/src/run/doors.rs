@@ -33,13 +33,13 @@ const MOST_SESSIONS_OF_USER: usize = 32;
 const RATE: f64 = 20.0;
 /// The same of a user who is known: programs of theirs may push metrics.
 const RATE_OF_USER: f64 = 200.0;
-/// After so many seconds of rest, as many questions as may ever come at once do.
+/// Seconds of rest after which the largest burst of questions is answered at once.
 const REST_S: f64 = 5.0;
 /// Parties: addresses, and users of this machine who do not say who they are, have numbers below 2^32; users who do have this and their number.
 const OF_USERS: u64 = 1 << 32;
-/// Whoever has a controller's token.
+/// The party of controllers' tokens.
 const CONTROLLER: u64 = 1 << 33;
-/// Whoever cannot be told apart from others.
+/// The party of those who have no number of their own.
 const NAMELESS: u64 = 1 << 34;
 /// Peers whose questions are counted; those who rest are forgotten.
 const MOST_PEERS: usize = 4096;
@@ -240,14 +240,14 @@ impl Asker {
         Self { viewer: Viewer::Sums, session: None, party: Party::Other(NAMELESS) }
     }
 
-    /// Numbers whoever asks: a user is one, whichever way the questions come.
+    /// Gives a party its number: a user is one party, over any way to ask.
     fn new(peer: &Peer, viewer: Viewer, session: Option<[u8; 32]>) -> Self {
         let party = match (viewer, peer.uid) {
             (Viewer::All, _) => Party::Operator,
             (Viewer::User(uid), _) => Party::Other(OF_USERS | u64::from(uid)),
             (Viewer::Controller, _) => Party::Other(CONTROLLER),
             (Viewer::Sums, None) => Party::Other(u64::from(peer.number)),
-            // Whoever a proxy at the unix socket does not name.
+            // A proxy at the unix socket names nobody.
             (Viewer::Sums, Some(_)) => Party::Other(NAMELESS),
         };
         Self { viewer, session, party }

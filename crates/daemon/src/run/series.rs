@@ -90,7 +90,7 @@ pub(super) struct FromBelow {
 }
 
 impl FromBelow {
-    /// Waits for the answer; returns how it is told.
+    /// Waits for the answer; returns what makes a reply of it.
     pub(super) async fn reply(self) -> Box<dyn FnOnce() -> Reply + Send> {
         let Self { question, place, tell } = self;
         let answered = super::tree::asking::wait(question).await;

@@ -24,7 +24,7 @@ impl Connection {
 }
 
 impl Silent {
-    /// Takes a place for whoever has a number; ends silent connections for it. Of one who has all that one may have, only their own.
+    /// Takes a place for the peer with this number, and ends silent connections for it. A peer that has its whole share loses only its own.
     pub(super) async fn place(&mut self, shares: &Shares, number: u32) -> Option<Share> {
         loop {
             if let Some(place) = shares.take(number) {

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 pub(super) const PLACES: usize = 5;
 const LIMITS: Limits = Limits { places: PLACES, per_user: 1, reserve: 1 };
 
-/// Stands for whoever asks, where turns are taken.
+/// Somebody who asks, where turns are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Party {
     /// Root, the daemon's user, holders of an operator's token.
@@ -62,7 +62,7 @@ impl Turns {
     /// Gives turns to those who wait, as long as there are places for them.
     fn hand_out(&self) {
         loop {
-            // Whoever has hung up gives the turn back at once, so the books must not be held meanwhile.
+            // A peer that has hung up gives the turn back at once, so the books must not be held meanwhile.
             let Some((party, give)) = self.books().next() else { return };
             let _ = give.send(Turn { turns: self.clone(), party });
         }

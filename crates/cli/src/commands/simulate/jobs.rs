@@ -67,7 +67,7 @@ pub(crate) struct JobsArgs {
     /// common-pool, tide]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "What to run")]
     policies: Vec<String>,
-    /// Number of repetitions; each draws anew which jobs are malleable, which part of the log is used, and the errors
+    /// Number of repetitions; each draws again which jobs are malleable, which part of the log is used, and the errors
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What to run")]
     seeds: usize,
     /// Random seed

@@ -13,7 +13,7 @@ use iotide_wire::page::{About, PageText, Texts, lane_at};
 
 use super::{Daemon, IOTIDE, unix_get};
 
-/// Who means harm, and who does not.
+/// One means harm, the other does not.
 const ATTACKER: u32 = 65534;
 const VICTIM: u32 = 1;
 
