@@ -38,7 +38,10 @@ fn run_of(chore: &str) -> Run {
         "gekkofs" => gekkofs::run,
         "hostile" => hostile::run,
         "soak" => bench::soak::run,
+        #[cfg(feature = "daemon")]
         "leaves" => bench::tree::leaves,
+        #[cfg(not(feature = "daemon"))]
+        "leaves" => |_| Err("built without the feature `daemon`".to_owned()),
         "accuracy" => accuracy,
         "large-log" => readers::large::log,
         "large-archive" => readers::large::archive,

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "daemon")]
 use iotide_daemon::{Leaves, Load};
 use iotide_ledger::tree::{Downlink, Hello, Hub, Inbox, Opened, Place, Uplink, VERSIONS, Welcome, trials};
 use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Limits, Metric, Name};
@@ -20,6 +21,7 @@ pub(super) fn figures(bed: &Bed) -> Result<Vec<Line>, String> {
     lines.extend(update()?);
     lines.extend(idle(bed)?);
     lines.extend(visible(bed)?);
+    #[cfg(feature = "daemon")]
     lines.extend(many_leaves(bed)?);
     Ok(lines)
 }
@@ -31,7 +33,11 @@ fn line(what: &str, unit: &'static str, iotide: f64, peer: Option<f64>, goal: Go
 pub(super) fn key(bed: &Bed) -> Result<PathBuf, String> {
     let key = bed.folder.join("tree.key");
     if !key.exists() {
-        iotide_daemon::write_key(&key).map_err(|error| error.to_string())?;
+        let mut make = std::process::Command::new(&bed.iotide);
+        let made = make.args(["serve", "key"]).arg(&key).status().map_err(|error| error.to_string())?;
+        if !made.success() {
+            return Err(format!("cannot make {}", key.display()));
+        }
     }
     Ok(key)
 }
@@ -239,6 +245,7 @@ pub(super) fn wait_for_nodes(root: &Daemon, n: usize) -> Result<Duration, String
 }
 
 /// Many leaves below a daemon that was started by hand, until this is interrupted: to look at the daemon with other tools.
+#[cfg(feature = "daemon")]
 pub(crate) fn leaves(args: &[String]) -> Result<crate::Outcome, String> {
     let [parent, key, n_leaves] = args else {
         return Err("usage: cargo xtask leaves HOST:PORT KEY-FILE NUMBER".to_owned());
@@ -251,6 +258,7 @@ pub(crate) fn leaves(args: &[String]) -> Result<crate::Outcome, String> {
     }
 }
 
+#[cfg(feature = "daemon")]
 fn load(parent: &str, n_leaves: usize) -> Load {
     Load {
         parent: parent.to_owned(),
@@ -263,6 +271,7 @@ fn load(parent: &str, n_leaves: usize) -> Load {
 }
 
 /// 10,000 leaves that count each second, each over its own encrypted connection.
+#[cfg(feature = "daemon")]
 fn many_leaves(bed: &Bed) -> Result<Vec<Line>, String> {
     let (key, address) = (key(bed)?, free_address()?);
     let settings = bed.folder.join("many.toml");
