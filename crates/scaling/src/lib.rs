@@ -26,7 +26,7 @@ pub use crate::{
     advise::{Advice, advise},
     auto::{Alternative, Scatter},
     measurement::{Experiment, Measure, Measurement, Note, Series, Summary, Values, usable},
-    model::{Costs, FitConfig, FitError, Fitter, Method, Model, Range, fit, fit_all},
+    model::{Costs, Edges, FitConfig, FitError, Fitter, Method, Model, Range, fit, fit_all},
     predict::{Caution, Prediction},
     read::{InputFormat, ReadError, Scaling, collect, read, read_cubes},
     refit::{ModelSet, ParametersDiffer},

@@ -36,8 +36,11 @@ fn settle_model(model: &mut Model) -> usize {
     });
     let of_alternatives: usize = of_alternatives.sum();
     let of_function = settle_function(&mut model.function);
+    let edges = [&mut model.edges.largest, &mut model.edges.smallest];
+    let of_edges: usize =
+        edges.into_iter().map(|edge| edge.iter_mut().map(list).sum::<usize>() + list(edge)).sum();
     let lists = list(&mut model.ranges) + list(&mut model.alternatives) + list(&mut model.notes);
-    of_alternatives + of_function + lists
+    of_alternatives + of_function + of_edges + lists
 }
 
 fn settle_function(function: &mut Function) -> usize {

@@ -42,6 +42,8 @@ pub struct Model {
     pub n_points: usize,
     /// Where the points lie, parameter by parameter.
     pub ranges: Vec<Range>,
+    /// The points at its edges.
+    pub edges: Edges,
     /// Functions that explain the points, this one among them, the most probable first; empty if the method does not ask.
     pub alternatives: Vec<Alternative>,
     /// Whether no value was negative, so that no prediction should be.
@@ -59,6 +61,18 @@ pub struct Range {
     pub maximum: f64,
     /// How many different ones.
     pub n_values: usize,
+}
+
+/// Points beyond which nothing was measured.
+///
+/// With several parameters their ranges do not tell: at the far corner of a grid every parameter is within its range, and yet the point lies
+/// beyond all others.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Edges {
+    /// Points that no other exceeds in every parameter.
+    pub largest: Vec<Vec<f64>>,
+    /// Points that exceed no other in every parameter.
+    pub smallest: Vec<Vec<f64>>,
 }
 
 /// How far a function is from the points.
@@ -170,6 +184,7 @@ impl Fitter {
             costs,
             n_points: measurements.len(),
             ranges: (0..n_parameters).map(|parameter| range_of(&measurements, parameter)).collect(),
+            edges: Edges::of(&measurements),
             alternatives,
             non_negative: ys.iter().all(|y| *y >= 0.0),
             notes,
@@ -212,6 +227,37 @@ fn range_of(measurements: &[Measurement], parameter: usize) -> Range {
     Range { minimum: values[0], maximum: values[values.len() - 1], n_values: values.len() }
 }
 
+impl Edges {
+    fn of(measurements: &[Measurement]) -> Edges {
+        let reaches = |far: &[f64], near: &[f64]| far.iter().zip(near).all(|(far, near)| far >= near);
+        let edge = |is_inside: &dyn Fn(&[f64], &[f64]) -> bool| {
+            let mut edge: Vec<&[f64]> = Vec::new();
+            for point in measurements.iter().map(|m| m.coordinate.as_slice()) {
+                if !edge.iter().any(|known| is_inside(point, known)) {
+                    edge.retain(|known| !is_inside(known, point));
+                    edge.push(point);
+                }
+            }
+            edge.into_iter().map(<[f64]>::to_vec).collect()
+        };
+        Edges {
+            largest: edge(&|point, other| reaches(other, point)),
+            smallest: edge(&|point, other| reaches(point, other)),
+        }
+    }
+
+    /// How many doublings a point lies beyond the edges, over all parameters.
+    pub(crate) fn doublings_beyond(&self, at: &[f64]) -> f64 {
+        let doublings = |far: f64, near: f64| (far / near).log2().max(0.0);
+        let up = |edge: &Vec<f64>| at.iter().zip(edge).map(|(x, end)| doublings(*x, *end)).sum();
+        let down = |edge: &Vec<f64>| at.iter().zip(edge).map(|(x, end)| doublings(*end, *x)).sum();
+        let nearest =
+            |distances: &mut dyn Iterator<Item = f64>| distances.filter(|d| d.is_finite()).reduce(f64::min);
+        nearest(&mut self.largest.iter().map(up)).unwrap_or(0.0)
+            + nearest(&mut self.smallest.iter().map(down)).unwrap_or(0.0)
+    }
+}
+
 fn costs_at_points(function: &Function, measurements: &[Measurement], ys: &[f64]) -> Costs {
     let n = ys.len();
     let pairs =
@@ -233,6 +279,18 @@ mod tests {
         let measurements: Vec<Measurement> =
             points.iter().map(|(x, y)| Measurement::new([*x], [*y])).collect();
         fit(&measurements, &FitConfig::default())
+    }
+
+    #[test]
+    fn the_far_corner_of_a_grid_lies_beyond_its_points() {
+        let without_corner = [[2.0, 10.0], [4.0, 10.0], [8.0, 10.0], [2.0, 30.0], [4.0, 30.0]];
+        let edges = Edges::of(&without_corner.map(|at| Measurement::new(at, [1.0])));
+        assert_eq!(edges.largest, [[8.0, 10.0], [4.0, 30.0]]);
+        assert_eq!(edges.smallest, [[2.0, 10.0]]);
+        assert_eq!(edges.doublings_beyond(&[8.0, 30.0]), 1.0);
+        assert_eq!(edges.doublings_beyond(&[4.0, 20.0]), 0.0);
+        assert_eq!(edges.doublings_beyond(&[1.0, 40.0]), 1.0 + (40.0_f64 / 30.0).log2());
+        assert_eq!(edges.doublings_beyond(&[0.0, 10.0]), 0.0, "nothing doubles from zero");
     }
 
     #[test]

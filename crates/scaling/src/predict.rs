@@ -6,7 +6,7 @@ use iotide_num::{student_t_cdf, student_t_quantile};
 
 use crate::auto::Alternative;
 use crate::measurement::parameter_name;
-use crate::model::{Model, Range};
+use crate::model::Model;
 use crate::term::Function;
 
 /// A value at a point.
@@ -106,26 +106,12 @@ impl Model {
         if !value.is_finite() {
             cautions.push(Caution::Undefined);
         }
-        let interval = mixture_interval(&self.alternatives, at, self.doublings_beyond(at), confidence).map(
-            |(low, high)| {
+        let interval = mixture_interval(&self.alternatives, at, self.edges.doublings_beyond(at), confidence)
+            .map(|(low, high)| {
                 let low = if self.non_negative { low.max(0.0) } else { low };
                 (low.min(value), high.max(value))
-            },
-        );
+            });
         Prediction { at: at.to_vec(), value, interval, cautions }
-    }
-}
-
-impl Model {
-    /// How many doublings a point lies beyond the points known, over all parameters.
-    fn doublings_beyond(&self, at: &[f64]) -> f64 {
-        let beyond = |(x, range): (&f64, &Range)| (x / range.maximum).max(range.minimum / x).log2();
-        self.ranges
-            .iter()
-            .zip(at)
-            .map(|(range, x)| beyond((x, range)))
-            .filter(|d| d.is_finite() && *d > 0.0)
-            .sum()
     }
 }
 

@@ -12,16 +12,16 @@ use iotide_wire::Fnv1a;
 
 use crate::auto::{Alternative, Scatter};
 use crate::measurement::{Measure, Measurement, Note, Series, Summary, Values};
-use crate::model::{Costs, FitConfig, FitError, Method, Model, Range};
+use crate::model::{Costs, Edges, FitConfig, FitError, Method, Model, Range};
 use crate::refit::ModelSet;
 use crate::search::{Cost, ExtrapConfig, Lines, Search};
 use crate::term::{Exponent, Factor, Function, Piecewise, Shape, Term};
 
 const MAGIC: &[u8; 8] = b"iotidems";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// To be raised whenever the same measurements would give another model: stored models are then fitted anew.
-const METHODS_VERSION: u32 = 3;
+const METHODS_VERSION: u32 = 4;
 
 /// How deep a function may lie within a piece of another.
 const MOST_NESTED: usize = 4;
@@ -246,6 +246,7 @@ impl Writer {
             out.f64(*maximum);
             out.size(*n_values);
         });
+        self.edges(&model.edges);
         self.list(model.alternatives.iter(), |out, alternative| {
             out.f64(alternative.probability);
             out.function(&alternative.function);
@@ -259,6 +260,12 @@ impl Writer {
         });
         self.u8(model.non_negative.into());
         self.list(model.notes.iter(), Self::note);
+    }
+
+    fn edges(&mut self, edges: &Edges) {
+        for points in [&edges.largest, &edges.smallest] {
+            self.list(points.iter(), |out, point| out.list(point.iter(), |out, x| out.f64(*x)));
+        }
     }
 
     fn function(&mut self, function: &Function) {
@@ -420,6 +427,10 @@ impl<'a> Reader<'a> {
         let ranges = self.list(|input| {
             Ok(Range { minimum: input.f64()?, maximum: input.f64()?, n_values: input.size()? })
         })?;
+        let edges = match self.version {
+            1 | 2 => Edges::default(),
+            _ => Edges { largest: self.points(n_parameters)?, smallest: self.points(n_parameters)? },
+        };
         let alternatives = self.list(|input| {
             Ok(Alternative {
                 probability: input.f64()?,
@@ -437,7 +448,15 @@ impl<'a> Reader<'a> {
         if ranges.len() != n_parameters {
             return Err(self.senseless());
         }
-        Ok(Model { function, costs, n_points, ranges, alternatives, non_negative, notes })
+        Ok(Model { function, costs, n_points, ranges, edges, alternatives, non_negative, notes })
+    }
+
+    fn points(&mut self, n_parameters: usize) -> Result<Vec<Vec<f64>>, StoreError> {
+        let points = self.list(|input| input.list(Reader::f64))?;
+        if points.iter().any(|point| point.len() != n_parameters) {
+            return Err(self.senseless());
+        }
+        Ok(points)
     }
 
     fn function(&mut self, n_parameters: usize, depth: usize) -> Result<Function, StoreError> {
@@ -555,7 +574,7 @@ mod tests {
         same(&read, &set_of(TWO_PARAMETERS, other));
     }
 
-    /// A set as version 1 wrote it: without the scatter of alternatives, and fitted by the methods of its time.
+    /// A set as version 1 wrote it: without edges and the scatter of alternatives, and fitted by the methods of its time.
     fn as_version_1(set: &ModelSet) -> Vec<u8> {
         let mut bytes = set.to_bytes();
         bytes.truncate(bytes.len() - 8);
@@ -564,12 +583,17 @@ mod tests {
             bytes.windows(2).position(|pair| pair == format!("{METHODS_VERSION} ").as_bytes()).unwrap();
         bytes[methods] = b'1';
         let mut from = 0;
-        for alternative in set.models.iter().flatten().flat_map(|model| &model.alternatives) {
-            let Scatter { variance, exponent, drift } = alternative.scatter;
-            let last = [alternative.dof, variance, exponent, drift].map(f64::to_le_bytes).concat();
-            let at = from + bytes[from..].windows(last.len()).position(|bytes| bytes == last).unwrap() + 8;
-            bytes.drain(at..at + 24);
-            from = at;
+        for model in set.models.iter().flatten() {
+            let mut edges = Writer(Vec::new());
+            edges.edges(&model.edges);
+            from += bytes[from..].windows(edges.0.len()).position(|bytes| bytes == edges.0).unwrap();
+            bytes.drain(from..from + edges.0.len());
+            for Alternative { dof, scatter: Scatter { variance, exponent, drift }, .. } in &model.alternatives
+            {
+                let last = [*dof, *variance, *exponent, *drift].map(f64::to_le_bytes).concat();
+                from += bytes[from..].windows(last.len()).position(|bytes| bytes == last).unwrap() + 8;
+                bytes.drain(from..from + 24);
+            }
         }
         let hash = Fnv1a::of(&bytes).value();
         bytes.extend_from_slice(&hash.to_le_bytes());

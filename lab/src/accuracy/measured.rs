@@ -177,7 +177,7 @@ mod tests {
         assert!(left_out.auto.len() > 40, "{}", left_out.auto.len());
         // On all of Extra-P's data nine in ten hold. Here the profiles are missing, and some sets are made so that their largest
         // point follows no function.
-        assert!((0.8..=0.95).contains(&left_out.held()), "{}", left_out.held());
+        assert!((0.87..=0.95).contains(&left_out.held()), "{}", left_out.held());
         assert!(median(&left_out.auto) <= median(&left_out.extrap), "{}", left_out.row("all"));
     }
 }
