@@ -6,18 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use iotide_ledger::tree::KnownNode;
-use iotide_ledger::{About, Format, IdError, JobId, JobKey, Name};
-use iotide_pages::web::{endpoint_list, openapi_json};
+use iotide_ledger::{About, JobId, JobKey, Name};
 use iotide_report::{
-    EarlierRun, JobDocument, JobIo, JobList, JobMpi, JobTime, NodeEntry, NodeList, ProxyJob, Refused,
-    Untrusted, WatchedJob, answer_json,
+    EarlierRun, JobDocument, JobIo, JobList, JobMpi, JobTime, NodeEntry, NodeList, ProxyJob, Untrusted,
+    WatchedJob, answer_json,
 };
 
+use super::Shared;
 use super::groups::MEMORY;
-use super::routes::ENDPOINTS;
+use super::refusal::Refusal;
 use super::series::{MAIN, NODE};
 use super::stagers::Stagers;
-use super::{Shared, decision_answers};
 use crate::collect::{GroupJob, user_name};
 use crate::events::Hears;
 use crate::gauges::Gauges;
@@ -96,21 +95,8 @@ impl Answer {
         Self { status: 200, content_type: "application/json", body: json.into() }
     }
 
-    pub(crate) fn refused(status: u16, why: impl Into<String>) -> Self {
-        let json = answer_json(&Refused { error: why.into().into() });
-        Self { status, ..Self::json(json) }
-    }
-}
-
-impl From<StoreError> for Answer {
-    fn from(error: StoreError) -> Self {
-        Self::refused(503, error.to_string())
-    }
-}
-
-impl From<IdError> for Answer {
-    fn from(error: IdError) -> Self {
-        Self::refused(400, error.to_string())
+    pub(super) fn text(text: String) -> Self {
+        Self { status: 200, content_type: "text/plain; charset=utf-8", body: text.into() }
     }
 }
 
@@ -174,55 +160,18 @@ impl Readers {
     }
 }
 
-pub(super) type Result<T> = std::result::Result<T, Answer>;
+pub(super) type Result<T> = std::result::Result<T, Refusal>;
 
 impl Answers {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self { shared, readers: Readers::default() }
     }
 
-    /// Answers a question.
-    pub(crate) fn answer(&self, viewer: Viewer, path: &str, query: &str) -> Answer {
-        self.shared.has_answered.store(true, std::sync::atomic::Ordering::Relaxed);
-        let query = match Asked::parse(query) {
-            Ok(query) => query,
-            Err(refused) => return refused,
-        };
-        let answered = match path {
-            "/metrics" => self.metrics(viewer, &query, Format::Text),
-            "/" => Ok(Answer {
-                status: 200,
-                content_type: "text/plain; charset=utf-8",
-                body: endpoint_list(ENDPOINTS).into(),
-            }),
-            "/api/1/openapi.json" => Ok(Answer::json(openapi_json(ENDPOINTS))),
-            "/api/1/jobs" => self.jobs(viewer, &query),
-            "/api/1/nodes" => Ok(Answer::json(answer_json(&self.nodes()))),
-            "/api/1/losses" => self.losses(viewer),
-            decision_answers::DECISIONS => Ok(self.decisions()),
-            "/job/list" => self.proxy_jobs(viewer, &query),
-            "/job" => self.proxy_job(viewer, &query),
-            "/topo" => Ok(Answer::json(answer_json(&self.nodes().pairs()))),
-            _ => match (self.alarms(viewer, path), path.strip_prefix("/api/1/jobs/")) {
-                (Some(answered), _) => answered,
-                (None, Some(id)) => self.job_document(viewer, id).map(|job| Answer::json(answer_json(&job))),
-                (None, None) => Err(Answer::refused(404, "there is nothing of this name")),
-            },
-        };
-        answered.unwrap_or_else(|refused| refused)
-    }
-
     /// Takes in metrics of a program.
-    pub(super) fn push(&self, viewer: Viewer, query: &str, text: &[u8]) -> Answer {
+    pub(super) fn push(&self, viewer: Viewer, asked: &Asked, text: &[u8]) -> Result<Answer> {
         let uid = viewer.only_uid().unwrap_or_else(|| rustix::process::geteuid().as_raw());
-        let pushed = Asked::parse(query).and_then(|asked| {
-            let source = asked.get("source").unwrap_or_default();
-            self.shared.exporters.push(uid, user_name(uid), source, text)
-        });
-        match pushed {
-            Ok(said) => Answer { status: 200, content_type: "text/plain; charset=utf-8", body: said.into() },
-            Err(refused) => refused,
-        }
+        let source = asked.get("source").unwrap_or_default();
+        self.shared.exporters.push(uid, user_name(uid), source, text).map(Answer::text)
     }
 
     /// Asks the store.
@@ -231,10 +180,6 @@ impl Answers {
         ask: impl FnOnce(&Reader) -> std::result::Result<T, StoreError>,
     ) -> Result<T> {
         Ok(self.readers.ask(&self.shared.config.store, ask)?)
-    }
-
-    fn jobs(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
-        self.job_list(viewer, asked).map(|list| Answer::json(answer_json(&list)))
     }
 
     /// The jobs that are asked for.
@@ -301,7 +246,7 @@ impl Answers {
 
     fn query(&self, viewer: Viewer, asked: &Asked) -> Result<Query> {
         let text = |name: &str| asked.get(name).filter(|value| !value.is_empty()).map(str::to_owned);
-        let bad = |name: &str, what: &str| Answer::refused(400, format!("'{name}' is {what}"));
+        let bad = |name: &str, what: &str| Refusal::new(400, format!("'{name}' is {what}"));
         let limit = match asked.get("limit") {
             None => USUAL_JOBS,
             Some(limit) => {
@@ -407,7 +352,7 @@ impl Answers {
         match (live, stored) {
             (Some(live), stored) => Ok(Known::Live(live, stored)),
             (None, Some(stored)) => Ok(Known::Stored(stored)),
-            (None, None) => Err(Answer::refused(404, format!("no job {id} is known to you"))),
+            (None, None) => Err(Refusal::new(404, format!("no job {id} is known to you"))),
         }
     }
 
@@ -474,26 +419,20 @@ impl Answers {
         NodeList { nodes: hub.nodes().map(entry).collect() }
     }
 
-    fn losses(&self, viewer: Viewer) -> Result<Answer> {
-        if viewer != Viewer::All {
-            return Err(Answer::refused(
-                403,
-                "losses of the machine are shown to root and the daemon's user",
-            ));
-        }
+    pub(super) fn losses(&self) -> Result<Answer> {
         let mut losses = self.ask(|reader| reader.losses(None))?;
         let view = self.shared.view();
         losses.extend(view.not_counted().map(|(what, n)| format!("{n} {}", what.what())));
         losses.extend(self.shared.store_fault.read().unwrap_or_else(PoisonError::into_inner).clone());
         losses.extend(self.shared.series.fault());
         losses.extend(self.shared.alarms.fault());
-        let faults = if viewer == Viewer::All { self.shared.exporters.faults() } else { Vec::new() };
-        let losses: Vec<Untrusted> = losses.into_iter().chain(faults).map(Untrusted::from).collect();
+        let losses: Vec<Untrusted> =
+            losses.into_iter().chain(self.shared.exporters.faults()).map(Untrusted::from).collect();
         Ok(Answer::json(answer_json(&BTreeMap::from([("losses", losses)]))))
     }
 
     /// As the metric proxy answers: running jobs, the node's sum, the sum of all.
-    fn proxy_jobs(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
+    pub(super) fn proxy_jobs(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
         self.proxy_list(viewer, asked.get("past").is_some()).map(|jobs| Answer::json(answer_json(&jobs)))
     }
 
@@ -533,11 +472,9 @@ impl Answers {
         Ok(jobs)
     }
 
-    fn proxy_job(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
-        let id = asked
-            .get("job")
-            .or(asked.get("jobid"))
-            .ok_or_else(|| Answer::refused(400, "'job' is missing"))?;
+    pub(super) fn proxy_job(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
+        let id =
+            asked.get("job").or(asked.get("jobid")).ok_or_else(|| Refusal::new(400, "'job' is missing"))?;
         self.job_document(viewer, id).map(|job| Answer::json(answer_json(&job)))
     }
 }
@@ -655,18 +592,22 @@ fn proxy_sum(jobid: String, command: String, nodelist: &str) -> ProxyJob {
 }
 
 /// What stands behind the question mark. The head of a question is bounded, and so is this.
+#[derive(Default)]
 pub(super) struct Asked(Vec<(String, String)>);
 
 impl Asked {
     pub(super) fn parse(query: &str) -> Result<Self> {
-        let decode = |text: &str| {
-            decode(text).ok_or_else(|| Answer::refused(400, "the query is not valid percent-encoded text"))
-        };
+        let decode = |text: &str| decode(text).ok_or_else(not_encoded);
         let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             Ok((decode(name)?, decode(value)?))
         });
         pairs.collect::<Result<_>>().map(Self)
+    }
+
+    /// What stands in a path, where a plus is one.
+    pub(super) fn in_path(part: &str) -> Result<String> {
+        decode(&part.replace('+', "%2B")).ok_or_else(not_encoded)
     }
 
     /// The same without a name.
@@ -683,6 +624,10 @@ impl Asked {
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
+}
+
+fn not_encoded() -> Refusal {
+    Refusal::new(400, "the query is not valid percent-encoded text")
 }
 
 fn decode(text: &str) -> Option<String> {

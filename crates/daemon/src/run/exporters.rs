@@ -15,7 +15,8 @@ use iotide_ledger::{Exported, Exposition, Kind};
 use iotide_private::Limits;
 
 use super::address::names;
-use super::answer::{Answer, Viewer};
+use super::answer::Viewer;
+use super::refusal::Refusal;
 use super::{Shared, now_ns};
 use crate::gather::lock;
 
@@ -94,8 +95,8 @@ impl Exporters {
     }
 
     /// A program says how it is. What it said before under the name of this source is forgotten.
-    pub(super) fn push(&self, uid: u32, user: String, source: &str, text: &[u8]) -> Result<String, Answer> {
-        let refused = |why: &str| Err(Answer::refused(400, why));
+    pub(super) fn push(&self, uid: u32, user: String, source: &str, text: &[u8]) -> Result<String, Refusal> {
+        let refused = |why: &str| Err(Refusal::new(400, why));
         if source.is_empty() || source.len() > MOST_NAME {
             return refused("'source' is a name of at most 128 bytes");
         }
@@ -111,7 +112,7 @@ impl Exporters {
         if !pushed.contains_key(&key) {
             let of_user = pushed.keys().filter(|(known, _)| *known == uid).count();
             if !SOURCES.allows(uid, of_user, pushed.len()) {
-                return Err(Answer::refused(
+                return Err(Refusal::new(
                     429,
                     "there are too many sources; one is forgotten five minutes after it last pushed",
                 ));

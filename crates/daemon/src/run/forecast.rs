@@ -17,11 +17,10 @@ use tokio::sync::oneshot;
 
 use super::answer::{Answer, Answers, Viewer, seconds};
 use super::model_answers::Reply;
+use super::refusal::Refusal;
 use super::{ServeError, Shared};
 use crate::leaf::JobView;
 
-/// Where it is asked for.
-pub(super) const FORECAST: &str = "/api/1/forecast";
 /// One that is younger is not made anew.
 const FRESH: Duration = Duration::from_secs(10);
 /// The same where nothing was simulated.
@@ -138,7 +137,7 @@ impl Awaited {
     pub(super) async fn answer(self) -> Answer {
         match self.forecast.await {
             Ok(forecast) => told(&forecast, self.viewer),
-            Err(_) => Answer::refused(503, "the next minutes could not be simulated; ask again later"),
+            Err(_) => Refusal::new(503, "the next minutes could not be simulated; ask again later").into(),
         }
     }
 }

@@ -15,6 +15,7 @@ use hyper::header::{
     ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION,
     REFERRER_POLICY, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
+use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -28,14 +29,16 @@ use tokio::sync::watch::Receiver;
 use tokio_rustls::TlsAcceptor;
 
 use super::alarm_answers;
-use super::answer::{Answer, Answers, Viewer};
+use super::answer::{Answer, Answers, Asked, Viewer};
 use super::doors::{Asker, Peer, SESSION};
 use super::exporters::MOST_PUSHED;
 use super::model_answers::{Reply, Step};
 use super::owner::Owners;
+use super::refusal::Refusal;
+use super::routes::{self, Handler, Route, Speaks, Takes};
 use super::silent::Silent;
 use super::turns::{self, in_turn};
-use super::{Shared, decision_answers, routes, shares_of_connections, web};
+use super::{Shared, shares_of_connections, web};
 
 /// Connections at once, of all peers; one has a quarter: 256.
 pub(super) const MOST_CONNECTIONS: usize = 1024;
@@ -43,10 +46,8 @@ pub(super) const MOST_CONNECTIONS: usize = 1024;
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 /// A connection lasts this long at most, whether its peer reads or not; unless events are told on it.
 const LIFE: Duration = Duration::from_secs(60);
-/// Where events are told.
-const EVENTS: &str = "/api/1/events";
-/// Where metrics are pushed to.
-const PUSH: &str = "/api/1/push";
+/// What events are told as.
+const EVENT_STREAM: &str = "text/event-stream";
 /// The head of a question has at most so many bytes.
 const MOST_HEAD: usize = 16 << 10;
 /// When there are no descriptors left, others have this long to close some.
@@ -230,23 +231,18 @@ async fn push(answers: &Arc<Answers>, asker: &Asker, query: &str, body: Incoming
     match tokio::time::timeout(HEAD_WITHIN, body).await {
         Ok(Ok(body)) => {
             let (viewer, query, text) = (asker.viewer, query.to_owned(), body.to_bytes());
-            worked_out(answers, asker, move |answers| answers.push(viewer, &query, &text)).await
+            let work = move |answers: &Answers| {
+                let pushed = Asked::parse(&query).and_then(|asked| answers.push(viewer, &asked, &text));
+                Reply::Now(pushed.unwrap_or_else(Answer::from))
+            };
+            replied(answers, asker, work).await
         }
-        Ok(Err(_)) => Answer::refused(413, "at most 256 KiB are taken at once"),
-        Err(_) => Answer::refused(408, "what is pushed takes too long to come"),
+        Ok(Err(_)) => Refusal::new(413, "at most 256 KiB are taken at once").into(),
+        Err(_) => Refusal::new(408, "what is pushed takes too long to come").into(),
     }
 }
 
-/// Works out an answer on another thread, when it is the asker's turn.
-async fn worked_out(
-    answers: &Arc<Answers>,
-    asker: &Asker,
-    work: impl FnOnce(&Answers) -> Answer + Send + 'static,
-) -> Answer {
-    replied(answers, asker, move |answers| Reply::Now(work(answers))).await
-}
-
-/// The same of what may have to be waited for in between, and then goes on.
+/// Works out an answer on another thread, when it is the asker's turn. What may have to be waited for in between then goes on.
 async fn replied(
     answers: &Arc<Answers>,
     asker: &Asker,
@@ -255,7 +251,7 @@ async fn replied(
     let (turns, own) = (&answers.shared.turns, Arc::clone(answers));
     let mut reply = in_turn(turns, asker.party, move || work(&own)).await;
     loop {
-        let Some(known) = reply else { return Answer::refused(503, "the daemon ends; ask again later") };
+        let Some(known) = reply else { return Refusal::new(503, "the daemon ends; ask again later").into() };
         match known.next().await {
             Step::Answer(answer) => return answer,
             Step::Work(work) => reply = in_turn(turns, asker.party, work).await,
@@ -263,17 +259,10 @@ async fn replied(
     }
 }
 
-/// Answers a Prometheus, in the format that it accepts.
-async fn scrape(answers: &Arc<Answers>, asker: &Asker, query: &str, headers: &HeaderMap) -> Answer {
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-    let format = Format::of_accept(accept.unwrap_or_default());
-    let (viewer, query) = (asker.viewer, query.to_owned());
-    worked_out(answers, asker, move |answers| answers.scrape(viewer, &query, format)).await
-}
-
-/// Whether a person looks: a browser says so.
-fn wants_pages(headers: &HeaderMap) -> bool {
-    headers.get(ACCEPT).and_then(|value| value.to_str().ok()).is_some_and(|value| value.contains("text/html"))
+/// What is taken: pages where a person looks, as a browser says, else metrics in a format that a Prometheus accepts.
+fn takes(headers: &HeaderMap) -> Takes {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if accept.contains("text/html") { Takes::Pages } else { Takes::Data(Format::of_accept(accept)) }
 }
 
 /// Whether somebody logs in by a link that is right. That is not counted: others who ask from the same address must not keep anyone out.
@@ -283,77 +272,90 @@ fn is_right_link(answers: &Answers, path: &str, query: &str, now: Instant) -> bo
 
 async fn respond(answers: &Arc<Answers>, peer: &Peer, request: Request<Incoming>) -> Response<Piecewise> {
     let (head, body) = request.into_parts();
-    let now = Instant::now();
-    let asker = answers.shared.doors.asker(peer, &head.headers, now);
+    let asker = answers.shared.doors.asker(peer, &head.headers, Instant::now());
     let (path, query) = (head.uri.path(), head.uri.query().unwrap_or(""));
-    let is_person = wants_pages(&head.headers);
-    let (mut cookie, mut next) = (None, None);
-    let found = if is_of_another_site(&head.headers)
-        && (head.method != Method::GET || alarm_answers::is_change(&head.method, path))
-    {
-        Err(Answer::refused(403, "another site asks for this in your name"))
-    } else if is_right_link(answers, path, query, now) || answers.shared.doors.may_ask(&asker, now) {
-        routes::find(asker.viewer, peer.uid.is_some(), head.method.as_str(), path)
-    } else {
-        let rate = asker.rate().unwrap_or_default();
-        Err(Answer::refused(429, format!("too many questions: {rate} a second are answered")))
-    };
-    let answer = match found {
-        Err(refused) if is_person => answers.refused_page(&asker, path, refused),
-        Err(refused) => refused,
-        Ok(_) if alarm_answers::is_change(&head.method, path) => {
-            alarm_answers::change(answers, asker.viewer, (&head.method, path, query), body).await
+    let takes = takes(&head.headers);
+    let route = match admitted(answers, peer, &asker, &head) {
+        Ok(route) => route,
+        Err(refusal) => {
+            let is_for_person = matches!(takes, Takes::Pages) && !path.starts_with("/api/1/");
+            let answer = if is_for_person { answers.refused_page(&asker, refusal) } else { refusal.into() };
+            return whole(answer);
         }
-        Ok(_) => match (head.method, path) {
-            (Method::GET, EVENTS) => {
-                let wants_rates = query.split('&').any(|pair| pair == "rates=1");
-                let events = answers.shared.events.listen(asker.viewer.hears(), wants_rates);
-                return headed(200, "text/event-stream", Piecewise::Events(events));
-            }
-            (Method::POST, path) if path.starts_with(decision_answers::DECISIONS) => {
-                answers.wish(path, query)
-            }
-            (Method::POST, PUSH) => push(answers, &asker, query, body).await,
-            (Method::GET, "/metrics") if !is_person => scrape(answers, &asker, query, &head.headers).await,
-            (Method::POST, "/api/1/login") => answers.link(asker.viewer),
-            (Method::POST, "/alarms") => {
-                match alarm_answers::change_by_form(answers, asker.viewer, body).await {
-                    // Whoever loads the page anew asks for it, and does not add the rule once more.
-                    Ok(_) => {
-                        next = Some("/alarms");
-                        Answer { status: 303, ..Answer::json(String::new()) }
-                    }
-                    Err(refused) => answers.refused_page(&asker, path, refused),
-                }
-            }
-            (Method::POST, "/logout") => {
-                if let Some(session) = &asker.session {
-                    answers.shared.doors.log_out(session);
-                }
-                cookie = Some(set_cookie(answers, peer, "", Duration::ZERO));
-                answers.good_bye()
-            }
-            (_, "/login") => {
-                let (answer, secret) = answers.log_in(query);
-                cookie = secret.map(|secret| set_cookie(answers, peer, &secret, SESSION));
-                answer
-            }
-            _ => {
-                let (path, query) = (path.to_owned(), query.to_owned());
-                let reply = move |answers: &Answers| {
-                    let page = answers.page(&asker, &path, &query, is_person);
-                    page.unwrap_or_else(|| answers.reply(asker.viewer, &path, &query))
-                };
-                replied(answers, &asker, reply).await
-            }
-        },
     };
-    let mut response = headed(answer.status, answer.content_type, Piecewise::Whole(Full::from(answer.body)));
+    let Handler::Connection(speaks) = route.handler else {
+        let (path, query) = (path.to_owned(), query.to_owned());
+        let reply = move |answers: &Answers| answers.reply_by(route, asker, &path, &query, takes);
+        return whole(replied(answers, &asker, reply).await);
+    };
+    match speaks {
+        Speaks::Events if head.method == Method::HEAD => {
+            headed(200, EVENT_STREAM, Piecewise::Whole(Full::default()))
+        }
+        Speaks::Events => {
+            let wants_rates = query.split('&').any(|pair| pair == "rates=1");
+            let events = answers.shared.events.listen(asker.viewer.hears(), wants_rates);
+            headed(200, EVENT_STREAM, Piecewise::Events(events))
+        }
+        Speaks::Push => whole(push(answers, &asker, query, body).await),
+        Speaks::Rules(change) => {
+            let asked = (asker.viewer, route.endpoint.named(path), query);
+            let body = (head.method == Method::POST).then_some(body);
+            whole(alarm_answers::change(answers, change, asked, body).await)
+        }
+        Speaks::RuleForm => match alarm_answers::change_by_form(answers, asker.viewer, body).await {
+            // Whoever loads the page anew asks for it, and does not add the rule once more.
+            Ok(_) => {
+                let mut response = whole(Answer { status: 303, ..Answer::json(String::new()) });
+                response.headers_mut().insert(LOCATION, HeaderValue::from_static("/alarms"));
+                response
+            }
+            Err(refusal) => whole(answers.refused_page(&asker, refusal)),
+        },
+        Speaks::LogIn => {
+            let (answer, secret) = answers.log_in(query);
+            let cookie = secret.map(|secret| set_cookie(answers, peer, &secret, SESSION));
+            with_cookie(whole(answer), cookie)
+        }
+        Speaks::LogOut => {
+            if let Some(session) = &asker.session {
+                answers.shared.doors.log_out(session);
+            }
+            with_cookie(whole(answers.good_bye()), Some(set_cookie(answers, peer, "", Duration::ZERO)))
+        }
+    }
+}
+
+/// Finds what is asked, and refuses whoever may not ask it, or not now.
+fn admitted(
+    answers: &Answers,
+    peer: &Peer,
+    asker: &Asker,
+    head: &Parts,
+) -> std::result::Result<&'static Route, Refusal> {
+    let (path, query, now) = (head.uri.path(), head.uri.query().unwrap_or(""), Instant::now());
+    let found = routes::find(head.method.as_str(), path);
+    let changes = found.as_ref().map_or(head.method != Method::GET, |route| route.changes());
+    if changes && is_of_another_site(&head.headers) {
+        return Err(Refusal::new(403, "another site asks for this in your name"));
+    }
+    if !is_right_link(answers, path, query, now) && !answers.shared.doors.may_ask(asker, now) {
+        let rate = asker.rate().unwrap_or_default();
+        return Err(Refusal::new(429, format!("too many questions: {rate} a second are answered")));
+    }
+    let route = found?;
+    route.check(asker.viewer, peer.uid.is_some())?;
+    Ok(route)
+}
+
+/// A whole answer.
+fn whole(answer: Answer) -> Response<Piecewise> {
+    headed(answer.status, answer.content_type, Piecewise::Whole(Full::from(answer.body)))
+}
+
+fn with_cookie(mut response: Response<Piecewise>, cookie: Option<String>) -> Response<Piecewise> {
     if let Some(cookie) = cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
         response.headers_mut().insert(SET_COOKIE, cookie);
-    }
-    if let Some(next) = next {
-        response.headers_mut().insert(LOCATION, HeaderValue::from_static(next));
     }
     response
 }

@@ -1,7 +1,6 @@
 //! What Prometheus scrapes.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use iotide_ledger::tree::{KnownNode, NodeNews};
@@ -12,6 +11,7 @@ use iotide_wire::page::PageLayer;
 use super::answer::{Answer, Answers, Asked, Known, Result, Viewer};
 use super::exporters::Exporters;
 use super::redis::Published;
+use super::refusal::Refusal;
 use super::remote_write::{self, Written};
 use crate::alarms::{Alarms, RouteFigures};
 use crate::collect::{GroupJob, NodeReading};
@@ -55,22 +55,16 @@ pub(crate) struct Of<'a> {
 
 impl Answers {
     /// Answers Prometheus in the format that it prefers.
-    pub(super) fn scrape(&self, viewer: Viewer, query: &str, format: Format) -> Answer {
-        self.shared.has_answered.store(true, Ordering::Relaxed);
-        let asked = Asked::parse(query);
-        asked.and_then(|asked| self.metrics(viewer, &asked, format)).unwrap_or_else(|refused| refused)
-    }
-
     pub(super) fn metrics(&self, viewer: Viewer, asked: &Asked, format: Format) -> Result<Answer> {
         let view = self.shared.view();
         let job = asked.get("job");
         if job.is_some() && [Viewer::Sums, Viewer::Controller].contains(&viewer) {
-            return Err(Answer::refused(401, "over TCP, series of jobs are shown to who has the token only"));
+            return Err(Refusal::new(401, "over TCP, series of jobs are shown to who has the token only"));
         }
         let job = job.map(|id| self.running_job(viewer, id, &view)).transpose()?;
         let node = asked.get("node");
         if node.is_some_and(|node| node != view.node.as_str()) {
-            return Err(Answer::refused(404, "there is no such node"));
+            return Err(Refusal::new(404, "there is no such node"));
         }
         let shows = |live: &JobView| {
             node.is_none() && viewer.sees(&live.key) && job.as_ref().is_none_or(|job| live.key.id == *job)
@@ -109,7 +103,7 @@ impl Answers {
             Known::Live(live, _) => Ok(live.key.id.clone()),
             Known::Stored(ended) => {
                 let id = ended.key.id;
-                Err(Answer::refused(404, format!("job {id} has ended; its totals are at /api/1/jobs/{id}")))
+                Err(Refusal::new(404, format!("job {id} has ended; its totals are at /api/1/jobs/{id}")))
             }
         }
     }

@@ -60,7 +60,9 @@ mod notify;
 mod owner;
 mod pages;
 mod redis;
+mod refusal;
 mod remote_write;
+mod route_table;
 mod routes;
 mod rpc;
 mod series;
@@ -615,7 +617,7 @@ pub(crate) fn fuzz(text: &str) {
     let _ = (doors::tokens_of(text), web::link_in(text));
     let _ = (text.parse::<Url>(), ProxyFrom::parse(text), TokenRole::parse(text));
     for viewer in [answer::Viewer::All, answer::Viewer::Sums] {
-        let _ = routes::find(viewer, false, "GET", text);
+        let _ = routes::find("GET", text).map(|route| route.check(viewer, false));
     }
     tree::fuzz(text);
 }

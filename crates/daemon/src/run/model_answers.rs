@@ -12,7 +12,8 @@ use iotide_scaling::{Model, Prediction, Series, to_json_lines};
 use tokio::sync::oneshot;
 
 use super::answer::{Answer, Answers, Asked, Known, MOST_JOBS, Result, Viewer, proxy_job, seconds};
-use super::forecast::{Awaited, FORECAST};
+use super::forecast::Awaited;
+use super::refusal::Refusal;
 use super::series::FromBelow;
 use crate::models::{Fitted, MOST_POINTS, Waited, Wanted};
 use crate::store::Query;
@@ -46,8 +47,8 @@ impl Reply {
             Self::Forecast(awaited) => Step::Answer(awaited.answer().await),
             Self::Later(models, answer) => match models.await {
                 Ok(Ok(fitted)) => Step::Work(Box::new(move || Self::Now(answer(&fitted)))),
-                Ok(Err(why)) => Step::Answer(Answer::refused(503, why)),
-                Err(_) => Step::Answer(Answer::refused(503, "the models could not be fitted")),
+                Ok(Err(why)) => Step::Answer(Refusal::new(503, why).into()),
+                Err(_) => Step::Answer(Refusal::new(503, "the models could not be fitted").into()),
             },
             Self::Below(awaited) => Step::Work(awaited.reply().await),
         }
@@ -71,47 +72,10 @@ pub(super) struct Application {
     pub(super) user: Untrusted,
 }
 
-type Tell = fn(&Application, &Asked, &Fitted) -> Result<Answer>;
+/// What models say of a question.
+pub(super) type Tell = fn(&Application, &Asked, &Fitted) -> Result<Answer>;
 
 impl Answers {
-    /// Answers a question, or says how it will be.
-    pub(super) fn reply(&self, viewer: Viewer, path: &str, query: &str) -> Reply {
-        let tell: Tell = match path {
-            "/api/1/models" => models,
-            "/api/1/evaluate" => evaluate,
-            "/api/1/points" => points,
-            "/profiles/extrap" | "/model/download" => points_for_extra_p,
-            "/profiles/points" => proxy_points,
-            "/model/get" => proxy_models,
-            "/model/evaluate" => proxy_evaluate,
-            "/model/plot" => proxy_plot,
-            "/profiles" | "/profiles/" | "/profiles/percmd" | "/profiles/get" => {
-                let answer = Asked::parse(query).and_then(|asked| match path {
-                    "/profiles/percmd" => self.profiles_by_command(viewer),
-                    "/profiles/get" => self.profile_of(viewer, &asked),
-                    _ => self.profiles(viewer),
-                });
-                return Reply::Now(answer.unwrap_or_else(|refused| refused));
-            }
-            FORECAST => return self.forecast_reply(viewer),
-            _ => {
-                let series = self.series(viewer, path, query);
-                return series.unwrap_or_else(|| Reply::Now(self.answer(viewer, path, query)));
-            }
-        };
-        match self.reply_by(viewer, query, tell) {
-            Ok(reply) => reply,
-            Err(refused) => Reply::Now(refused),
-        }
-    }
-
-    fn reply_by(&self, viewer: Viewer, query: &str, tell: Tell) -> Result<Reply> {
-        let asked = Asked::parse(query)?;
-        self.reply_with(viewer, asked, move |application, asked, fitted| {
-            tell(application, asked, fitted).unwrap_or_else(|refused| refused)
-        })
-    }
-
     /// Answers by the models of the application that is asked about, once they are there.
     pub(super) fn reply_with(
         &self,
@@ -125,7 +89,7 @@ impl Answers {
         }
         let asker = viewer.for_models().only_uid().unwrap_or(0);
         let models = self.shared.models.ask(application.wanted.clone(), asker).ok_or_else(|| {
-            Answer::refused(503, "too many questions about models wait already; ask again later")
+            Refusal::new(503, "too many questions about models wait already; ask again later")
         })?;
         Ok(Reply::Later(models, Box::new(move |fitted| tell(&application, &asked, fitted))))
     }
@@ -156,12 +120,12 @@ impl Answers {
                 };
                 let latest = self.ask(|reader| reader.jobs(&query))?.into_iter().next();
                 let latest = latest
-                    .ok_or_else(|| Answer::refused(404, "no run of such an application is known to you"))?;
+                    .ok_or_else(|| Refusal::new(404, "no run of such an application is known to you"))?;
                 (latest.key, latest.about)
             }
-            (None, None) => return Err(Answer::refused(400, "'job' or 'app' is missing")),
+            (None, None) => return Err(Refusal::new(400, "'job' or 'app' is missing")),
         };
-        let bad = |name: &str, what: &str| Answer::refused(400, format!("'{name}' is {what}"));
+        let bad = |name: &str, what: &str| Refusal::new(400, format!("'{name}' is {what}"));
         let build = match asked.get("build").filter(|build| !build.is_empty()) {
             None => None,
             Some("this") => Some(about.build.as_str().to_owned()).filter(|build| !build.is_empty()),
@@ -200,11 +164,11 @@ impl Answers {
             .collect())
     }
 
-    fn profiles(&self, viewer: Viewer) -> Result<Answer> {
+    pub(super) fn profiles(&self, viewer: Viewer) -> Result<Answer> {
         Ok(Answer::json(answer_json(&self.ended(viewer)?)))
     }
 
-    fn profiles_by_command(&self, viewer: Viewer) -> Result<Answer> {
+    pub(super) fn profiles_by_command(&self, viewer: Viewer) -> Result<Answer> {
         let mut by_command: BTreeMap<String, Vec<ProxyJob>> = BTreeMap::new();
         for job in self.ended(viewer)? {
             by_command.entry(job.command.as_said().to_owned()).or_default().push(job);
@@ -213,9 +177,9 @@ impl Answers {
     }
 
     /// What one job counted, name by name.
-    fn profile_of(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
+    pub(super) fn profile_of(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
         let id = asked.get("jobid").or(asked.get("job"));
-        let id = id.ok_or_else(|| Answer::refused(400, "'jobid' is missing"))?;
+        let id = id.ok_or_else(|| Refusal::new(400, "'jobid' is missing"))?;
         let view = self.shared.view();
         let (desc, counters, run_time_s) = match self.find_job(viewer, id, &view)? {
             Known::Live(live, _) => {
@@ -224,7 +188,7 @@ impl Answers {
             Known::Stored(stored) => {
                 let counters = self.ask(|reader| reader.counters(stored.number))?;
                 let end_ns = (stored.end_ns)
-                    .ok_or_else(|| Answer::refused(404, format!("no job {id} is known to you")))?;
+                    .ok_or_else(|| Refusal::new(404, format!("no job {id} is known to you")))?;
                 let run_time_s = seconds(end_ns.saturating_sub(stored.key.start_ns));
                 (proxy_job(&stored.key, &stored.about, &view, end_ns), Arc::new(counters), Some(run_time_s))
             }
@@ -238,7 +202,7 @@ impl Answers {
 }
 
 /// Models as `iotide model` tells them.
-fn models(application: &Application, asked: &Asked, fitted: &Fitted) -> Result<Answer> {
+pub(super) fn models(application: &Application, asked: &Asked, fitted: &Fitted) -> Result<Answer> {
     let set = &fitted.set;
     let mut report = ScalingReport::new(application.wanted.app.as_str(), "daemon", "auto", set.parameters());
     report.notes.clone_from(&fitted.notes);
@@ -286,7 +250,7 @@ fn is_chosen(asked: &Asked, series: &Series) -> bool {
     contains(&series.callpath, asked.get("callpath")) && contains(&series.metric, asked.get("metric"))
 }
 
-fn evaluate(_: &Application, asked: &Asked, fitted: &Fitted) -> Result<Answer> {
+pub(super) fn evaluate(_: &Application, asked: &Asked, fitted: &Fitted) -> Result<Answer> {
     let (_, model) = model_of(asked, fitted)?;
     let at = point(asked, fitted.set.parameters(), None)?;
     let confidence = confidence(asked)?;
@@ -303,13 +267,13 @@ fn evaluate(_: &Application, asked: &Asked, fitted: &Fitted) -> Result<Answer> {
     })))
 }
 
-fn points(_: &Application, _: &Asked, fitted: &Fitted) -> Result<Answer> {
+pub(super) fn points(_: &Application, _: &Asked, fitted: &Fitted) -> Result<Answer> {
     let lines = to_json_lines(fitted.set.parameters(), fitted.set.iter().map(|(series, _)| series));
     Ok(Answer { content_type: JSON_LINES, ..Answer::json(lines) })
 }
 
 /// Extra-P reads a file only if everything in it was measured at all points.
-fn points_for_extra_p(_: &Application, _: &Asked, fitted: &Fitted) -> Result<Answer> {
+pub(super) fn points_for_extra_p(_: &Application, _: &Asked, fitted: &Fitted) -> Result<Answer> {
     let all = || fitted.set.iter().map(|(series, _)| series);
     let n_points = all().map(|series| series.measurements.len()).max().unwrap_or(0);
     let whole = all().filter(|series| series.measurements.len() == n_points);
@@ -318,7 +282,7 @@ fn points_for_extra_p(_: &Application, _: &Asked, fitted: &Fitted) -> Result<Ans
 }
 
 /// `{"posix->write size": [[4, 1048576]]}`: where what was measured.
-fn proxy_points(_: &Application, _: &Asked, fitted: &Fitted) -> Result<Answer> {
+pub(super) fn proxy_points(_: &Application, _: &Asked, fitted: &Fitted) -> Result<Answer> {
     let mut all: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     for (series, _) in fitted.set.iter() {
         let mut points = Vec::new();
@@ -335,7 +299,7 @@ fn proxy_points(_: &Application, _: &Asked, fitted: &Fitted) -> Result<Answer> {
 }
 
 /// `[[name, equation, rss]]`.
-fn proxy_models(_: &Application, _: &Asked, fitted: &Fitted) -> Result<Answer> {
+pub(super) fn proxy_models(_: &Application, _: &Asked, fitted: &Fitted) -> Result<Answer> {
     let models: Vec<(Untrusted, String, Option<f64>)> = (fitted.set.iter())
         .filter_map(|(series, model)| {
             let model = model.as_ref().ok()?;
@@ -347,24 +311,24 @@ fn proxy_models(_: &Application, _: &Asked, fitted: &Fitted) -> Result<Answer> {
 }
 
 /// A number.
-fn proxy_evaluate(_: &Application, asked: &Asked, fitted: &Fitted) -> Result<Answer> {
+pub(super) fn proxy_evaluate(_: &Application, asked: &Asked, fitted: &Fitted) -> Result<Answer> {
     let (_, model) = model_of(asked, fitted)?;
     let value = model.function.at(&point(asked, fitted.set.parameters(), None)?);
     if !value.is_finite() {
-        return Err(Answer::refused(422, "the function has no value there"));
+        return Err(Refusal::new(422, "the function has no value there"));
     }
     Ok(Answer::json(answer_json(&value)))
 }
 
 /// `[[x, y]]`.
-fn proxy_plot(_: &Application, asked: &Asked, fitted: &Fitted) -> Result<Answer> {
+pub(super) fn proxy_plot(_: &Application, asked: &Asked, fitted: &Fitted) -> Result<Answer> {
     let (_, model) = model_of(asked, fitted)?;
     let parameters = fitted.set.parameters();
     let along = asked.get("x").unwrap_or(Parameters::SIZE);
     let along = (parameters.iter().position(|name| name == along))
-        .ok_or_else(|| Answer::refused(400, format!("'x' is one of {}", parameters.join(", "))))?;
+        .ok_or_else(|| Refusal::new(400, format!("'x' is one of {}", parameters.join(", "))))?;
     let [start, end] = [number(asked, "start")?, number(asked, "end")?];
-    let bad = |what: &str| Answer::refused(400, what.to_owned());
+    let bad = |what: &str| Refusal::new(400, what.to_owned());
     let start = start.ok_or_else(|| bad("'start' is missing"))?;
     let end = end.ok_or_else(|| bad("'end' is missing"))?;
     let step = number(asked, "step")?.unwrap_or(1.0);
@@ -394,7 +358,7 @@ fn name_of(series: &Series) -> String {
 
 /// The model that `metric` and `callpath` name; or `metric` alone, if there is but one, or as `/model/get` names it.
 fn model_of<'a>(asked: &Asked, fitted: &'a Fitted) -> Result<(&'a Series, &'a Model)> {
-    let metric = asked.get("metric").ok_or_else(|| Answer::refused(400, "'metric' is missing"))?;
+    let metric = asked.get("metric").ok_or_else(|| Refusal::new(400, "'metric' is missing"))?;
     let callpath = asked.get("callpath");
     let of_name = fitted.set.iter().find(|(series, _)| callpath.is_none() && name_of(series) == metric);
     let mut named = fitted.set.iter().filter(|(series, _)| {
@@ -406,14 +370,14 @@ fn model_of<'a>(asked: &Asked, fitted: &'a Fitted) -> Result<(&'a Series, &'a Mo
             0 => "no run of this application has been measured to its end yet",
             _ => "no run has measured that; /model/get lists what there is",
         };
-        return Err(Answer::refused(404, what));
+        return Err(Refusal::new(404, what));
     };
     if of_name.is_none() && named.next().is_some() {
-        return Err(Answer::refused(400, "several call paths have this metric: 'callpath' says which"));
+        return Err(Refusal::new(400, "several call paths have this metric: 'callpath' says which"));
     }
     match model {
         Ok(model) => Ok((series, model)),
-        Err(error) => Err(Answer::refused(404, format!("there is no model: {error}"))),
+        Err(error) => Err(Refusal::new(404, format!("there is no model: {error}"))),
     }
 }
 
@@ -422,7 +386,7 @@ fn confidence(asked: &Asked) -> Result<f64> {
     if confidence > 0.0 && confidence < 1.0 {
         Ok(confidence)
     } else {
-        Err(Answer::refused(400, "'confidence' is between 0 and 1"))
+        Err(Refusal::new(400, "'confidence' is between 0 and 1"))
     }
 }
 
@@ -431,7 +395,7 @@ fn number(asked: &Asked, name: &str) -> Result<Option<f64>> {
         None => Ok(None),
         Some(text) => match text.trim().parse::<f64>().ok().filter(|value| value.is_finite()) {
             Some(value) => Ok(Some(value)),
-            None => Err(Answer::refused(400, format!("'{name}' is a number"))),
+            None => Err(Refusal::new(400, format!("'{name}' is a number"))),
         },
     }
 }
@@ -446,17 +410,17 @@ fn point(asked: &Asked, parameters: &[String], free: Option<usize>) -> Result<Ve
         let index = parameters.iter().position(|known| known == name);
         let index = index.ok_or_else(|| {
             let known = parameters.join(", ");
-            Answer::refused(400, format!("there is no parameter of the name in 'at'; there are {known}"))
+            Refusal::new(400, format!("there is no parameter of the name in 'at'; there are {known}"))
         })?;
         at[index] = value;
-        Ok::<_, Answer>(())
+        Ok::<_, Refusal>(())
     };
     for pair in asked.get("at").unwrap_or("").split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
         let pair = pair.split_once('=').and_then(|(name, value)| {
             Some((name.trim(), value.trim().parse::<f64>().ok().filter(|value| value.is_finite())?))
         });
         let (name, value) =
-            pair.ok_or_else(|| Answer::refused(400, "'at' is like size=4096,nx=512: names and numbers"))?;
+            pair.ok_or_else(|| Refusal::new(400, "'at' is like size=4096,nx=512: names and numbers"))?;
         set(name, value)?;
     }
     for name in parameters.iter().map(String::as_str).chain(["p"]) {
@@ -466,7 +430,7 @@ fn point(asked: &Asked, parameters: &[String], free: Option<usize>) -> Result<Ve
     }
     match (0..at.len()).find(|&index| at[index].is_nan() && free != Some(index)) {
         Some(missing) => {
-            Err(Answer::refused(400, format!("the parameter '{}' is missing", parameters[missing])))
+            Err(Refusal::new(400, format!("the parameter '{}' is missing", parameters[missing])))
         }
         None => Ok(at),
     }

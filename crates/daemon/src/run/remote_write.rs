@@ -11,10 +11,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use iotide_http::Url;
-use iotide_ledger::{Exposition, Kind, WriteRequest, write_requests};
+use iotide_ledger::{Exposition, Format, Kind, WriteRequest, write_requests};
 
 use super::address::{names, post};
-use super::answer::{Answers, Viewer};
+use super::answer::{Answers, Asked, Viewer};
 use super::{Shared, now_ns};
 
 /// Samples in one request, as Prometheus' own senders have it.
@@ -132,7 +132,9 @@ impl Sender {
     fn sample(&mut self, shared: Arc<Shared>) {
         let node = shared.config.node.clone();
         let now_ns = now_ns();
-        let answer = Answers::new(shared).answer(Viewer::All, "/metrics", "");
+        let Ok(answer) = Answers::new(shared).metrics(Viewer::All, &Asked::default(), Format::Text) else {
+            return;
+        };
         let text = String::from_utf8_lossy(&answer.body).into_owned();
         let at_ms = (now_ns / 1_000_000) as i64;
         for request in write_requests(&text, &self.before, &node, at_ms, MOST_SAMPLES) {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use iotide_private::OwnSocket;
+use iotide_report::answer_json;
 use iotide_scaling::Model;
 use iotide_wire::{RPC_MAGIC, RpcFields, RpcHeader, RpcKind, RpcQuestion, RpcRhythm, put_rpc_text};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -16,8 +17,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::Shared;
-use super::answer::{Answer, Answers, Asked, Viewer};
+use super::answer::{Answers, Asked, Viewer};
 use super::http::accept_users;
+use super::refusal::Refusal;
 use crate::leaf::{JobView, View};
 use crate::models::{Fitted, Wanted};
 use crate::predict::Expected;
@@ -153,14 +155,12 @@ struct Session {
     events: Option<Subscription>,
 }
 
-type Refusal = (u16, String);
-
 impl Session {
     async fn answer(&mut self, header: RpcHeader, payload: &[u8], out: &mut Vec<u8>) {
         let begin = out.len();
         out.extend([0; RpcHeader::SIZE]);
         let answered = match RpcQuestion::decode(header.kind, payload) {
-            None => Err((400, "this is no question, or not a whole one".to_owned())),
+            None => Err(Refusal::new(400, "this is no question, or not a whole one")),
             Some(RpcQuestion::Evaluate { handle, n_points, coordinates }) => {
                 if header.flags & RpcHeader::INTERVALS == 0 {
                     self.values(handle, n_points, coordinates, out)
@@ -175,10 +175,10 @@ impl Session {
                 (kind, header.flags)
             }
             refused => {
-                let too_long = || (413, "the answer is too long; ask for less".to_owned());
-                let (code, why) = refused.err().unwrap_or_else(too_long);
+                let too_long = || Refusal::new(413, "the answer is too long; ask for less");
+                let Refusal { status, why } = refused.err().unwrap_or_else(too_long);
                 out.truncate(begin + RpcHeader::SIZE);
-                out.extend(code.to_le_bytes());
+                out.extend(status.to_le_bytes());
                 put_rpc_text(out, &why);
                 (RpcKind::Refused, 0)
             }
@@ -207,7 +207,7 @@ impl Session {
 
     /// What a handle means now.
     fn resolved(&mut self, handle: u32) -> Result<&Resolved, Refusal> {
-        let unknown = || (404, "there is no such handle: resolve it on this connection".to_owned());
+        let unknown = || Refusal::new(404, "there is no such handle: resolve it on this connection");
         let handle = self.handles.get_mut(handle as usize).ok_or_else(unknown)?;
         // What is fitted anew is there whole, or what was before is: nobody waits. Models that made room for others are as they were.
         if let Some(fitted) = self.answers.shared.models.now(&handle.wanted)
@@ -261,7 +261,7 @@ impl Session {
             }
             all
         });
-        out.extend(all.await.map_err(|_| (503, "the daemon ends".to_owned()))?);
+        out.extend(all.await.map_err(|_| Refusal::new(503, "the daemon ends"))?);
         Ok(RpcKind::Values)
     }
 
@@ -280,12 +280,9 @@ impl Session {
             }
             RpcQuestion::Jobs(query) => {
                 let (answers, viewer, query) = (Arc::clone(&self.answers), self.viewer, query.to_owned());
-                let answer = spawn_blocking(move || answers.answer(viewer, "/api/1/jobs", &query)).await;
-                let answer = answer.map_err(|_| (503, "the daemon ends".to_owned()))?;
-                if answer.status != 200 {
-                    return Err(said(&answer));
-                }
-                out.extend_from_slice(&answer.body);
+                let list = spawn_blocking(move || answers.job_list(viewer, &Asked::parse(&query)?)).await;
+                let list = list.map_err(|_| Refusal::new(503, "the daemon ends"))??;
+                out.extend_from_slice(answer_json(&list).as_bytes());
                 Ok(RpcKind::JobList)
             }
             RpcQuestion::Predictions(job) => {
@@ -304,7 +301,7 @@ impl Session {
                 self.events = Some((id, self.answers.shared.events.listen(self.viewer.hears(), false)));
                 Ok(RpcKind::Subscribed)
             }
-            RpcQuestion::Evaluate { .. } => Err((400, "this is no question".to_owned())),
+            RpcQuestion::Evaluate { .. } => Err(Refusal::new(400, "this is no question")),
         }
     }
 
@@ -317,22 +314,21 @@ impl Session {
         out: &mut Vec<u8>,
     ) -> Result<RpcKind, Refusal> {
         if self.handles.len() >= MOST_HANDLES {
-            return Err((429, format!("a connection has at most {MOST_HANDLES} handles")));
+            return Err(Refusal::new(429, format!("a connection has at most {MOST_HANDLES} handles")));
         }
         let (answers, viewer) = (Arc::clone(&self.answers), self.viewer);
         let wanted = spawn_blocking(move || answers.wanted(viewer, &asked)).await;
-        let wanted =
-            wanted.map_err(|_| (503, "the daemon ends".to_owned()))?.map_err(|refused| said(&refused))?;
+        let wanted = wanted.map_err(|_| Refusal::new(503, "the daemon ends"))??;
         let models = &self.answers.shared.models;
         let fitted = match models.now(&wanted) {
             Some(fitted) => fitted,
             None => {
                 let asker = viewer.only_uid().unwrap_or(0);
                 let busy =
-                    || (503, "too many questions about models wait already; ask again later".to_owned());
+                    || Refusal::new(503, "too many questions about models wait already; ask again later");
                 let waiting = models.ask(wanted.clone(), asker).ok_or_else(busy)?;
-                let failed = |_| (503, "the models could not be fitted".to_owned());
-                waiting.await.map_err(failed)?.map_err(|why| (503, why))?
+                let failed = |_| Refusal::new(503, "the models could not be fitted");
+                waiting.await.map_err(failed)?.map_err(|why| Refusal::new(503, why))?
             }
         };
         let now = resolve(&fitted, &callpath, &metric, &order)?;
@@ -432,18 +428,12 @@ fn finite(value: f64) -> f64 {
 
 fn check_size(n: usize, n_parameters: usize, bytes: &[u8], most: usize) -> Result<(), Refusal> {
     if n > most {
-        return Err((413, format!("at most {most} points are evaluated at once")));
+        return Err(Refusal::new(413, format!("at most {most} points are evaluated at once")));
     }
     if bytes.len() != n * n_parameters * 8 {
-        return Err((400, format!("a point has {n_parameters} coordinates")));
+        return Err(Refusal::new(400, format!("a point has {n_parameters} coordinates")));
     }
     Ok(())
-}
-
-/// What a refusal over HTTP would say.
-fn said(answer: &Answer) -> Refusal {
-    let why = iotide_report::Refused::from_json(&answer.body).map(|it| it.error.for_terminal());
-    (answer.status, why.unwrap_or_default())
 }
 
 /// The full name of a model.
@@ -451,10 +441,10 @@ fn named(fitted: &Fitted, callpath: &str, metric: &str) -> Result<(String, Strin
     let mut found = (fitted.set.iter()).filter(|(series, _)| {
         series.metric == metric && (callpath.is_empty() || series.callpath == callpath)
     });
-    let none = || (404, "no run has measured that; /model/get lists what there is".to_owned());
+    let none = || Refusal::new(404, "no run has measured that; /model/get lists what there is");
     let (series, _) = found.next().ok_or_else(none)?;
     if found.next().is_some() {
-        return Err((400, "several call paths have this metric: say which".to_owned()));
+        return Err(Refusal::new(400, "several call paths have this metric: say which"));
     }
     Ok((series.callpath.clone(), series.metric.clone()))
 }
@@ -463,18 +453,22 @@ fn resolve(fitted: &Fitted, callpath: &str, metric: &str, order: &[String]) -> R
     let (callpath, metric) = named(fitted, callpath, metric)?;
     let parameters = fitted.set.parameters();
     if parameters.len() > RpcHeader::MAX_PARAMETERS {
-        return Err((422, format!("a model has at most {} parameters here", RpcHeader::MAX_PARAMETERS)));
+        return Err(Refusal::new(
+            422,
+            format!("a model has at most {} parameters here", RpcHeader::MAX_PARAMETERS),
+        ));
     }
     let order = if order.is_empty() { parameters } else { order };
     let places: Option<Vec<usize>> =
         order.iter().map(|name| parameters.iter().position(|known| known == name)).collect();
     let is_each = |places: &Vec<usize>| (0..parameters.len()).all(|place| places.contains(&place));
-    let places = places
-        .filter(|places| places.len() == parameters.len() && is_each(places))
-        .ok_or_else(|| (409, format!("the parameters are {}, each once", parameters.join(", "))))?;
+    let places =
+        places.filter(|places| places.len() == parameters.len() && is_each(places)).ok_or_else(|| {
+            Refusal::new(409, format!("the parameters are {}, each once", parameters.join(", ")))
+        })?;
     let of = fitted.set.iter().find(|(series, _)| series.callpath == callpath && series.metric == metric);
-    let (_, model) = of.ok_or_else(|| (404, "no run has measured that".to_owned()))?;
-    let model = model.as_ref().map_err(|error| (404, format!("there is no model: {error}")))?;
+    let (_, model) = of.ok_or_else(|| Refusal::new(404, "no run has measured that"))?;
+    let model = model.as_ref().map_err(|error| Refusal::new(404, format!("there is no model: {error}")))?;
     Ok(Resolved {
         generation: fitted.generation,
         n_runs: fitted.n_runs,

@@ -14,6 +14,7 @@ use iotide_report::{JobRates, MetricList, SeriesDocument, SeriesValue, answer_js
 use super::Shared;
 use super::answer::{Answer, Answers, Asked, Result, Viewer};
 use super::model_answers::Reply;
+use super::refusal::Refusal;
 use crate::below::{Answered, OpenQuestion};
 use crate::series::{Found, Owner};
 use crate::store::series::LOSS;
@@ -111,7 +112,7 @@ impl Shared {
         match of {
             Asking::Here(of) => tell(
                 self.series_of(of, question)
-                    .map_err(|error| Answer::refused(503, format!("the series cannot be read: {error}"))),
+                    .map_err(|error| Refusal::new(503, format!("the series cannot be read: {error}"))),
             ),
             Asking::Below(node) => match self.ask_below(viewer, node, question) {
                 Err(refused) => tell(Err(refused)),
@@ -127,7 +128,7 @@ impl Shared {
     /// Asks a machine below. It is asked in this daemon's name, so who may not see it is turned away here.
     fn ask_below(&self, viewer: Viewer, node: &Name, question: &Question) -> Result<(OpenQuestion, Share)> {
         if !viewer.sees_machines() {
-            return Err(Answer::refused(403, "this role may not ask that"));
+            return Err(Refusal::new(403, "this role may not ask that"));
         }
         let tree = self.tree.as_ref().ok_or_else(|| no_answer(node, AskError::NoNode))?;
         let place = tree.askers.take(viewer.only_uid().unwrap_or(0));
@@ -211,28 +212,28 @@ impl Shared {
 fn read_answer(node: &Name, answered: Answered) -> Result<SeriesAnswer> {
     let bytes = answered.map_err(|why| no_answer(node, why))?;
     SeriesAnswer::decode(&bytes)
-        .map_err(|fault| Answer::refused(502, format!("the answer of node {node} cannot be read: {fault}")))
+        .map_err(|fault| Refusal::new(502, format!("the answer of node {node} cannot be read: {fault}")))
 }
 
 /// Why a machine below has not answered.
-fn no_answer(node: &Name, why: AskError) -> Answer {
+fn no_answer(node: &Name, why: AskError) -> Refusal {
     match why {
-        AskError::NoNode => Answer::refused(404, format!("there is no node {node} below this one")),
+        AskError::NoNode => Refusal::new(404, format!("there is no node {node} below this one")),
         AskError::Busy => {
-            Answer::refused(503, format!("too many questions to node {node} are open; ask again later"))
+            Refusal::new(503, format!("too many questions to node {node} are open; ask again later"))
         }
         AskError::TooLong => {
-            Answer::refused(413, format!("the answer of node {node} is too long; ask for less"))
+            Refusal::new(413, format!("the answer of node {node} is too long; ask for less"))
         }
-        AskError::Unreadable => Answer::refused(503, format!("node {node} cannot read its samples")),
-        AskError::NotKnown => Answer::refused(501, format!("node {node} does not know this question")),
-        _ => Answer::refused(504, format!("node {node} did not answer")),
+        AskError::Unreadable => Refusal::new(503, format!("node {node} cannot read its samples")),
+        AskError::NotKnown => Refusal::new(501, format!("node {node} does not know this question")),
+        _ => Refusal::new(504, format!("node {node} did not answer")),
     }
 }
 
 /// Says what was lost, where that is why something is not found.
-fn or_lost(losses: &[String], unknown: Answer) -> Answer {
-    if losses.is_empty() { unknown } else { Answer::refused(404, losses.join("; ")) }
+fn or_lost(losses: &[String], unknown: Refusal) -> Refusal {
+    if losses.is_empty() { unknown } else { Refusal::new(404, losses.join("; ")) }
 }
 
 fn kind_name(kind: ColumnKind) -> &'static str {
@@ -240,30 +241,6 @@ fn kind_name(kind: ColumnKind) -> &'static str {
 }
 
 impl Answers {
-    /// Answers a question about metrics over time; `None` if it is about something else.
-    pub(super) fn series(&self, viewer: Viewer, path: &str, query: &str) -> Option<Reply> {
-        let of_job = |rest: &str| path.strip_prefix("/api/1/jobs/")?.strip_suffix(rest).map(str::to_owned);
-        let of_node = |rest: &str| {
-            path.strip_prefix("/api/1/nodes/")?.strip_suffix(rest).map(|node| format!("{NODE}{node}"))
-        };
-        let of = |path: &str| of_job(path).or_else(|| of_node(path));
-        let reply = if let Some(id) = of("/series") {
-            self.one(viewer, &id, query)
-        } else if let Some(id) = of("/metrics") {
-            self.list(viewer, &id)
-        } else {
-            match path {
-                "/trace/list" => self.proxy_traces(viewer).map(Reply::Now),
-                "/trace/metrics" => self.proxy_metrics(viewer, query),
-                "/trace/plot" => self.proxy_plot(viewer, query),
-                "/trace/read" => self.proxy_read(viewer, query),
-                _ => return None,
-            }
-        };
-        self.shared.has_answered.store(true, std::sync::atomic::Ordering::Relaxed);
-        Some(reply.unwrap_or_else(Reply::Now))
-    }
-
     /// The job of an id, or the machine under the names that the metric proxy has for it.
     pub(super) fn asking(&self, viewer: Viewer, id: &str) -> Result<Asking> {
         let view = self.shared.view();
@@ -276,7 +253,7 @@ impl Answers {
                 let known = self.shared.tree.as_ref().is_some_and(|tree| tree.hub().node(node).is_some());
                 let below = Name::new(node).filter(|_| known);
                 return below.map(Asking::Below).ok_or_else(|| {
-                    Answer::refused(
+                    Refusal::new(
                         404,
                         format!("there is no node {} below this one", Name::cut(node.as_bytes())),
                     )
@@ -295,19 +272,19 @@ impl Answers {
         tell: impl FnOnce(SeriesAnswer) -> Result<Answer> + Send + 'static,
     ) -> Reply {
         self.shared.ask_series(viewer, of, question, move |found| {
-            Reply::Now(found.and_then(tell).unwrap_or_else(|refused| refused))
+            Reply::Now(found.and_then(tell).unwrap_or_else(Answer::from))
         })
     }
 
     /// One metric, `metric`, from `from` to `to` in at most `points` points.
-    fn one(&self, viewer: Viewer, id: &str, query: &str) -> Result<Reply> {
-        let (asked, of) = (Asked::parse(query)?, self.asking(viewer, id)?);
-        let metric = asked.get("metric").ok_or_else(|| Answer::refused(400, "'metric' is missing"))?;
+    pub(super) fn series_of(&self, viewer: Viewer, id: &str, asked: &Asked) -> Result<Reply> {
+        let of = self.asking(viewer, id)?;
+        let metric = asked.get("metric").ok_or_else(|| Refusal::new(400, "'metric' is missing"))?;
         let second = |name: &str, default: u64| match asked.get(name) {
             None | Some("") => Ok(default),
             Some(said) => match said.parse::<f64>() {
                 Ok(seconds) if (0.0..1e12).contains(&seconds) => Ok(seconds as u64),
-                _ => Err(Answer::refused(400, format!("'{name}' is a number of seconds since 1970"))),
+                _ => Err(Refusal::new(400, format!("'{name}' is a number of seconds since 1970"))),
             },
         };
         let (from_s, to_s) = (second("from", 0)?, second("to", u64::MAX)?);
@@ -315,11 +292,11 @@ impl Answers {
             None => USUAL_POINTS,
             Some(said) => {
                 let points = said.parse::<usize>().ok().filter(|points| *points > 0);
-                points.ok_or_else(|| Answer::refused(400, "'points' is a whole number"))?.min(MAX_POINTS)
+                points.ok_or_else(|| Refusal::new(400, "'points' is a whole number"))?.min(MAX_POINTS)
             }
         };
         let unknown =
-            || Answer::refused(404, "it has no metric of this name; /metrics beside /series lists them");
+            || Refusal::new(404, "it has no metric of this name; /metrics beside /series lists them");
         let wanted = Wanted::Metric(Name::new(metric).ok_or_else(unknown)?);
         let question = Question { wanted, from_s, to_s, points: points as u32 };
         Ok(self.reply_series(viewer, &of, &question, move |SeriesAnswer { metrics, losses }| {
@@ -331,7 +308,7 @@ impl Answers {
     }
 
     /// The metrics there are.
-    fn list(&self, viewer: Viewer, id: &str) -> Result<Reply> {
+    pub(super) fn metrics_of(&self, viewer: Viewer, id: &str) -> Result<Reply> {
         let of = self.asking(viewer, id)?;
         Ok(self.reply_series(viewer, &of, &names_of_last_day(&of), |found| {
             let metrics = found.metrics.iter().map(|metric| (metric.name.as_str(), kind_name(metric.kind)));
@@ -340,16 +317,14 @@ impl Answers {
     }
 
     /// What an alias of the metric proxy's is asked about.
-    fn proxy_asking(&self, viewer: Viewer, query: &str) -> Result<(Asking, Asked)> {
-        let asked = Asked::parse(query)?;
+    fn proxy_asking(&self, viewer: Viewer, asked: &Asked) -> Result<Asking> {
         let job = asked.get("job").or(asked.get("jobid"));
-        let of = self.asking(viewer, job.ok_or_else(|| Answer::refused(400, "'job' is missing"))?)?;
-        Ok((of, asked))
+        self.asking(viewer, job.ok_or_else(|| Refusal::new(400, "'job' is missing"))?)
     }
 
     /// As the metric proxy lists them: names, and those of derivatives.
-    fn proxy_metrics(&self, viewer: Viewer, query: &str) -> Result<Reply> {
-        let (of, _) = self.proxy_asking(viewer, query)?;
+    pub(super) fn proxy_metrics(&self, viewer: Viewer, asked: &Asked) -> Result<Reply> {
+        let of = self.proxy_asking(viewer, asked)?;
         Ok(self.reply_series(viewer, &of, &names_of_last_day(&of), |found| {
             let names = found.metrics.iter().map(|metric| metric.name.to_string());
             let counters = found.metrics.iter().filter(|metric| metric.kind == ColumnKind::Counter);
@@ -360,14 +335,14 @@ impl Answers {
     }
 
     /// As the metric proxy plots: pairs of seconds since the begin and value.
-    fn proxy_plot(&self, viewer: Viewer, query: &str) -> Result<Reply> {
-        let (of, asked) = self.proxy_asking(viewer, query)?;
+    pub(super) fn proxy_plot(&self, viewer: Viewer, asked: &Asked) -> Result<Reply> {
+        let of = self.proxy_asking(viewer, asked)?;
         let filter = asked
             .get("filter")
             .or(asked.get("metric"))
-            .ok_or_else(|| Answer::refused(400, "'filter' is missing: the name of a metric"))?;
+            .ok_or_else(|| Refusal::new(400, "'filter' is missing: the name of a metric"))?;
         let metric = filter.strip_prefix(DERIVATIVE).unwrap_or(filter);
-        let unknown = || Answer::refused(404, "it has no metric of this name; /trace/metrics lists them");
+        let unknown = || Refusal::new(404, "it has no metric of this name; /trace/metrics lists them");
         let wanted = Wanted::Metric(Name::new(metric).ok_or_else(unknown)?);
         let (start_s, is_derived) = (of.start_s(), metric != filter);
         Ok(self.reply_series(viewer, &of, &of.question(wanted, MAX_POINTS), move |found| {
@@ -390,8 +365,8 @@ impl Answers {
     }
 
     /// As the metric proxy exports a trace: all metrics; `iotide detect` reads it.
-    fn proxy_read(&self, viewer: Viewer, query: &str) -> Result<Reply> {
-        let (of, _) = self.proxy_asking(viewer, query)?;
+    pub(super) fn proxy_read(&self, viewer: Viewer, asked: &Asked) -> Result<Reply> {
+        let of = self.proxy_asking(viewer, asked)?;
         let (start_s, is_job) = (of.start_s(), of.is_job());
         Ok(self.reply_series(viewer, &of, &of.question(Wanted::All, MAX_POINTS), move |found| {
             let all = found.metrics.iter().filter_map(|metric| metric.points.as_ref());

@@ -5,20 +5,22 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use iotide_ledger::series::{ColumnKind, MetricAnswer, Points, Sample};
-use iotide_ledger::tree::{Group, Question, Wanted};
+use iotide_ledger::tree::{Group, Question as TreeQuestion, Wanted};
 use iotide_ledger::{Counters, JobKey, Name};
 use iotide_pages::web::{
-    ApiExample, Application, ComparedRun, Frame, ICON, JobLoad, JobPage, JobsPage, Kind, LoadPage, ModelPage,
+    ApiExample, Application, ComparedRun, Frame, ICON, JobLoad, JobPage, JobsPage, LoadPage, ModelPage,
     ModelsPage, NodeShare, Profile, ProfilesPage, Role, SearchPage, TracePage, alarms_page, api_page, assets,
     decisions_page, example_of, job_page, jobs_page, load_page, login_page, model_page, models_page,
     nodes_page, plain_page, profiles_page, search_page, traces_page, welcome_page,
 };
-use iotide_report::{JobRates, LoginLink, NodeEntry, Refused, Untrusted, answer_json, profile};
+use iotide_report::{JobRates, LoginLink, NodeEntry, Untrusted, answer_json, profile};
 
 use super::answer::{Answer, Answers, Asked, Known, Result, Viewer, seconds};
 use super::doors::{Asker, name_of};
 use super::model_answers::Reply;
-use super::routes::ENDPOINTS;
+use super::refusal::Refusal;
+use super::route_table::ROUTES;
+use super::routes::{MakePage, Question};
 use super::series::{MAIN, NODE, names_of_last_day};
 use crate::store::{Query, StoredJob};
 
@@ -45,8 +47,27 @@ fn html(page: String) -> Answer {
     Answer { status: 200, content_type: HTML, body: page.into() }
 }
 
+/// A page that is there.
+fn made(page: String) -> Result<Reply> {
+    Ok(Reply::Now(html(page)))
+}
+
+/// The sign of pages.
+pub(super) fn icon() -> Answer {
+    Answer { status: 200, content_type: "image/svg+xml", body: ICON.into() }
+}
+
+/// The script or the style of pages.
+pub(super) fn asset(name: &str) -> Result<Answer> {
+    let types = ["text/javascript; charset=utf-8", "text/css; charset=utf-8"];
+    let found =
+        assets().into_iter().zip(types).find(|(asset, _)| asset.path.strip_prefix("/page/") == Some(name));
+    let (asset, content_type) = found.ok_or_else(|| Refusal::new(404, "pages have no such part"))?;
+    Ok(Answer { status: 200, content_type, body: asset.text.as_str().into() })
+}
+
 /// What is around a page, with all that it borrows.
-struct Seat {
+pub(super) struct Seat {
     role: Role,
     who: Untrusted,
     node: Untrusted,
@@ -81,27 +102,18 @@ impl Answers {
     }
 
     /// A refusal as a page; who is not known learns how to log in.
-    pub(super) fn refused_page(&self, asker: &Asker, path: &str, refused: Answer) -> Answer {
-        if path.starts_with("/api/1/") {
-            return refused;
-        }
+    pub(super) fn refused_page(&self, asker: &Asker, refusal: Refusal) -> Answer {
         let seat = self.seat(asker, "");
-        let status = refused.status;
-        let page = match status {
-            401 => self.login_page(&seat),
-            _ => {
-                let why = Refused::from_json(&refused.body)
-                    .map_or_else(Untrusted::default, |refused| refused.error);
-                let heading = match status {
-                    404 => "Not found",
-                    403 => "Not for you",
-                    429 => "Too many questions",
-                    _ => "That did not work",
-                };
-                plain_page(&seat.frame(), heading, &why, "<p><a href=\"/\">To the start</a></p>\n")
-            }
+        let Refusal { status, why } = refusal;
+        let heading = match status {
+            401 => return Answer { status, ..html(self.login_page(&seat)) },
+            404 => "Not found",
+            403 => "Not for you",
+            429 => "Too many questions",
+            _ => "That did not work",
         };
-        Answer { status, ..html(page) }
+        let start = "<p><a href=\"/\">To the start</a></p>\n";
+        Answer { status, ..html(plain_page(&seat.frame(), heading, &why.into(), start)) }
     }
 
     fn login_page(&self, seat: &Seat) -> String {
@@ -111,24 +123,17 @@ impl Answers {
     }
 
     /// A link for whoever is at the unix socket.
-    pub(super) fn link(&self, viewer: Viewer) -> Answer {
-        match self.shared.doors.link(viewer, Instant::now()) {
-            Ok(secret) => {
-                let scheme = if self.shared.config.web.tls.is_some() { "https" } else { "http" };
-                // Where it listens everywhere, the name of the machine leads there.
-                let named = |address: SocketAddr| match address.ip().is_unspecified() {
-                    true => format!("{}:{}", self.shared.config.node, address.port()),
-                    false => address.to_string(),
-                };
-                let http = self.shared.http.map(|address| format!("{scheme}://{}", named(address)));
-                Answer::json(answer_json(&LoginLink {
-                    path: format!("/login?once={secret}"),
-                    http,
-                    seconds: 60,
-                }))
-            }
-            Err(error) => Answer::refused(503, format!("there are no random numbers: {error}")),
-        }
+    pub(super) fn link(&self, viewer: Viewer) -> Result<Answer> {
+        let secret = (self.shared.doors.link(viewer, Instant::now()))
+            .map_err(|error| Refusal::new(503, format!("there are no random numbers: {error}")))?;
+        let scheme = if self.shared.config.web.tls.is_some() { "https" } else { "http" };
+        // Where it listens everywhere, the name of the machine leads there.
+        let named = |address: SocketAddr| match address.ip().is_unspecified() {
+            true => format!("{}:{}", self.shared.config.node, address.port()),
+            false => address.to_string(),
+        };
+        let http = self.shared.http.map(|address| format!("{scheme}://{}", named(address)));
+        Ok(Answer::json(answer_json(&LoginLink { path: format!("/login?once={secret}"), http, seconds: 60 })))
     }
 
     /// Logs in by a link; returns what the cookie is to hold.
@@ -152,81 +157,56 @@ impl Answers {
         html(self.login_page(&self.seat(&Asker::nobody(), "")))
     }
 
-    /// Answers with a page; `None` if it is for programs.
-    pub(super) fn page(&self, asker: &Asker, path: &str, query: &str, is_person: bool) -> Option<Reply> {
-        let is_list = matches!(path, "/" | "/profiles" | "/alarms") && !is_person;
-        let endpoint =
-            ENDPOINTS.iter().find(|endpoint| endpoint.kind == Kind::Page && endpoint.is_at(path))?;
-        if is_list {
-            return None;
-        }
-        let [script, style] = assets();
-        match path {
-            "/icon.svg" => {
-                return Some(Reply::Now(Answer {
-                    status: 200,
-                    content_type: "image/svg+xml",
-                    body: ICON.into(),
-                }));
-            }
-            _ if path == script.path => {
-                return Some(Reply::Now(Answer {
-                    status: 200,
-                    content_type: "text/javascript; charset=utf-8",
-                    body: script.text.as_str().into(),
-                }));
-            }
-            _ if path == style.path => {
-                return Some(Reply::Now(Answer {
-                    status: 200,
-                    content_type: "text/css; charset=utf-8",
-                    body: style.text.as_str().into(),
-                }));
-            }
-            _ => {}
-        }
-        let at = match endpoint.path {
+    /// Makes a page; whom nobody knows is asked to log in.
+    pub(super) fn page(
+        &self,
+        make: MakePage,
+        at: &'static str,
+        asker: Asker,
+        asked: Result<Question>,
+    ) -> Reply {
+        let at = match at {
             "/" | "/jobs/{job}" if asker.viewer == Viewer::Controller => "/models",
             "/" | "/jobs/{job}" => "/jobs",
             other => other,
         };
-        let seat = self.seat(asker, at);
+        let seat = self.seat(&asker, at);
         if asker.viewer == Viewer::Sums {
-            return Some(Reply::Now(html(self.login_page(&seat))));
+            return Reply::Now(html(self.login_page(&seat)));
         }
-        let made = Asked::parse(query).and_then(|asked| self.made(asker, endpoint.path, path, asked, seat));
-        Some(made.unwrap_or_else(|refused| Reply::Now(self.refused_page(asker, path, refused))))
+        let reply = asked.and_then(|asked| make(self, asked, seat));
+        reply.unwrap_or_else(|refusal| Reply::Now(self.refused_page(&asker, refusal)))
     }
 
-    fn made(&self, asker: &Asker, endpoint: &str, path: &str, asked: Asked, seat: Seat) -> Result<Reply> {
-        let viewer = asker.viewer;
-        let page = match endpoint {
-            "/" if viewer == Viewer::Controller => self.models_page(viewer, &seat)?,
-            "/" | "/jobs" => self.jobs_page(viewer, asked, &seat)?,
-            "/jobs/{job}" => {
-                // A plus in a path is one.
-                let id = path.strip_prefix("/jobs/").unwrap_or_default().replace('+', "%2B");
-                let id = Asked::parse(&format!("job={id}"))?;
-                self.job_page(viewer, id.get("job").unwrap_or_default(), &seat)?
-            }
-            "/load" => self.load_page(viewer, &seat),
-            "/nodes" => nodes_page(&seat.frame(), &self.nodes()),
-            "/models" => match asked.get("app").is_some() || asked.get("job").is_some() {
-                true => return self.model_page(viewer, asked, seat),
-                false => self.models_page(viewer, &seat)?,
-            },
-            "/traces" => return self.traces_page(viewer, asked, seat),
-            "/profiles" => self.profiles_page(viewer, &asked, &seat)?,
-            "/alarms" => alarms_page(&seat.frame(), &self.shared.alarms.list(viewer.only_uid())),
-            "/decisions" => decisions_page(&seat.frame(), &self.shared.steering.decisions()),
-            "/search" => self.search_page(viewer, &asked, &seat)?,
-            "/api" => self.api_page(viewer, &seat),
-            _ => return Err(Answer::refused(404, "there is nothing of this name; / lists what there is")),
-        };
-        Ok(Reply::Now(html(page)))
+    /// What is seen first: the jobs, or the models by who sees no jobs.
+    pub(super) fn first_page(&self, asked: Question, seat: Seat) -> Result<Reply> {
+        match asked.viewer() {
+            Viewer::Controller => self.models_page(asked.viewer(), &seat),
+            _ => self.jobs_page(asked, seat),
+        }
     }
 
-    fn jobs_page(&self, viewer: Viewer, asked: Asked, seat: &Seat) -> Result<String> {
+    pub(super) fn models_or_one(&self, asked: Question, seat: Seat) -> Result<Reply> {
+        match asked.query.get("app").or(asked.query.get("job")) {
+            Some(_) => self.model_page(asked.viewer(), asked.query, seat),
+            None => self.models_page(asked.viewer(), &seat),
+        }
+    }
+
+    pub(super) fn nodes_page(&self, _: Question, seat: Seat) -> Result<Reply> {
+        made(nodes_page(&seat.frame(), &self.nodes()))
+    }
+
+    pub(super) fn alarms_page(&self, asked: Question, seat: Seat) -> Result<Reply> {
+        made(alarms_page(&seat.frame(), &self.shared.alarms.list(asked.viewer().only_uid())))
+    }
+
+    pub(super) fn decisions_page(&self, _: Question, seat: Seat) -> Result<Reply> {
+        made(decisions_page(&seat.frame(), &self.shared.steering.decisions()))
+    }
+
+    pub(super) fn jobs_page(&self, asked: Question, seat: Seat) -> Result<Reply> {
+        let (viewer, asked) = (asked.viewer(), asked.query);
         let said = |name: &str| Untrusted::from(asked.get(name).unwrap_or_default());
         let (text, user) = (said("q"), said("user"));
         let state = asked.get("state").unwrap_or_default().to_owned();
@@ -248,13 +228,12 @@ impl Answers {
                     .map(|live| coarse(self.recent(&live.key, now_s), live.key.start_ns / 1_000_000_000))
             })
             .collect();
-        Ok(jobs_page(
-            &seat.frame(),
-            &JobsPage { list: &list, rates: &rates, text: &text, state: &state, user: &user },
-        ))
+        let page = JobsPage { list: &list, rates: &rates, text: &text, state: &state, user: &user };
+        made(jobs_page(&seat.frame(), &page))
     }
 
-    fn job_page(&self, viewer: Viewer, id: &str, seat: &Seat) -> Result<String> {
+    pub(super) fn job_page(&self, asked: Question, seat: Seat) -> Result<Reply> {
+        let (viewer, id) = (asked.viewer(), asked.named.as_str());
         let document = self.job_document(viewer, id)?;
         let view = self.shared.view();
         let known = self.find_job(viewer, id, &view)?;
@@ -267,16 +246,14 @@ impl Answers {
                 self.node_shares(&stored.key, &self.ask(|reader| reader.counters(stored.number))?, 0)
             }
         };
-        Ok(job_page(
-            &seat.frame(),
-            &JobPage {
-                job: &document,
-                rates: rates.as_ref(),
-                confidence: expected.map(|expected| expected.confidence),
-                bytes_per_phase: expected.and_then(|expected| expected.bytes_per_phase),
-                nodes: &nodes,
-            },
-        ))
+        let page = JobPage {
+            job: &document,
+            rates: rates.as_ref(),
+            confidence: expected.map(|expected| expected.confidence),
+            bytes_per_phase: expected.and_then(|expected| expected.bytes_per_phase),
+            nodes: &nodes,
+        };
+        made(job_page(&seat.frame(), &page))
     }
 
     /// What each node did of a job: those that have sent rows, and this one, which did the rest.
@@ -330,7 +307,8 @@ impl Answers {
         }
     }
 
-    fn load_page(&self, viewer: Viewer, seat: &Seat) -> String {
+    pub(super) fn load_page(&self, asked: Question, seat: Seat) -> Result<Reply> {
+        let viewer = asked.viewer();
         let view = self.shared.view();
         let now_s = super::now_ns() / 1_000_000_000;
         let jobs = view.jobs.iter().filter(|job| viewer.sees(&job.key)).map(|job| {
@@ -355,7 +333,8 @@ impl Answers {
             }
         });
         let (jobs, forecast) = (jobs.collect(), self.forecast_now(viewer));
-        load_page(&seat.frame(), LoadPage { step_s: STEP_S as f64, n_past: N_PAST, jobs, forecast })
+        let page = LoadPage { step_s: STEP_S as f64, n_past: N_PAST, jobs, forecast };
+        made(load_page(&seat.frame(), page))
     }
 
     /// The latest jobs, running ones too.
@@ -392,9 +371,9 @@ impl Answers {
         Ok(all.into_iter().map(|(_, application)| application).collect())
     }
 
-    fn models_page(&self, viewer: Viewer, seat: &Seat) -> Result<String> {
+    fn models_page(&self, viewer: Viewer, seat: &Seat) -> Result<Reply> {
         let applications = self.applications(viewer)?;
-        Ok(models_page(&seat.frame(), &ModelsPage { applications: &applications }))
+        made(models_page(&seat.frame(), &ModelsPage { applications: &applications }))
     }
 
     fn model_page(&self, viewer: Viewer, asked: Asked, seat: Seat) -> Result<Reply> {
@@ -429,7 +408,8 @@ impl Answers {
         })
     }
 
-    fn traces_page(&self, viewer: Viewer, asked: Asked, seat: Seat) -> Result<Reply> {
+    pub(super) fn traces_page(&self, asked: Question, seat: Seat) -> Result<Reply> {
+        let (viewer, asked) = (asked.viewer(), asked.query);
         let view = self.shared.view();
         let node =
             |name: &str| (Untrusted::from(format!("{NODE}{name}")), Untrusted::from(format!("node {name}")));
@@ -456,7 +436,7 @@ impl Answers {
             let Some(metric) = tracing.metric(&names) else { return tracing.page(&names, "", Ok(None)) };
             let (from_s, to_s) = tracing.span();
             let wanted = Wanted::Metric(metric.clone());
-            let question = Question { wanted, from_s, to_s, points: MOST_POINTS as u32 };
+            let question = TreeQuestion { wanted, from_s, to_s, points: MOST_POINTS as u32 };
             shared.ask_series(viewer, &asking, &question, move |found| {
                 let points = found.map(|found| found.metrics.into_iter().next().and_then(|it| it.points));
                 tracing.page(&names, metric.as_str(), points)
@@ -464,7 +444,8 @@ impl Answers {
         }))
     }
 
-    fn profiles_page(&self, viewer: Viewer, asked: &Asked, seat: &Seat) -> Result<String> {
+    pub(super) fn profiles_page(&self, asked: Question, seat: Seat) -> Result<Reply> {
+        let (viewer, asked) = (asked.viewer(), asked.query);
         let query = Asked::of("limit", "500");
         let mut runs = self.job_list(viewer, &query)?.jobs;
         runs.retain(|run| run.state != "running");
@@ -477,7 +458,7 @@ impl Answers {
             match (self.compared(viewer, &a), self.compared(viewer, &b)) {
                 (Ok(a), Ok(b)) => Some([a, b]),
                 (Err(refused), _) | (_, Err(refused)) => {
-                    fault = Refused::from_json(&refused.body).map(|refused| refused.error);
+                    fault = Some(Untrusted::from(refused.why));
                     None
                 }
             }
@@ -488,14 +469,14 @@ impl Answers {
             compared: compared.as_ref(),
             fault: fault.as_ref(),
         };
-        Ok(profiles_page(&seat.frame(), &page))
+        made(profiles_page(&seat.frame(), &page))
     }
 
     /// What a run measured, or the mean of the last runs of an application.
     fn compared(&self, viewer: Viewer, key: &Untrusted) -> Result<ComparedRun> {
         let said = key.as_said();
         if said.is_empty() {
-            return Err(Answer::refused(400, "choose both A and B"));
+            return Err(Refusal::new(400, "choose both A and B"));
         }
         let runs: Vec<StoredJob> = match said.strip_prefix("app:") {
             Some(app) => {
@@ -513,13 +494,13 @@ impl Answers {
                 match self.find_job(viewer, said, &view)? {
                     Known::Stored(stored) => vec![stored],
                     Known::Live(..) => {
-                        return Err(Answer::refused(400, "a job that runs has no profile yet"));
+                        return Err(Refusal::new(400, "a job that runs has no profile yet"));
                     }
                 }
             }
         };
         let Some(latest) = runs.first() else {
-            return Err(Answer::refused(404, "no run of this application that has ended is known to you"));
+            return Err(Refusal::new(404, "no run of this application that has ended is known to you"));
         };
         let (app, name) = (latest.about.app.as_str().into(), latest.about.name.as_str().into());
         let (name, n) = (iotide_report::called(&app, &name).clone(), runs.len() as f64);
@@ -536,7 +517,8 @@ impl Answers {
         Ok(ComparedRun { key: key.clone(), n_runs: runs.len(), name, size, profile: mean })
     }
 
-    fn search_page(&self, viewer: Viewer, asked: &Asked, seat: &Seat) -> Result<String> {
+    pub(super) fn search_page(&self, asked: Question, seat: Seat) -> Result<Reply> {
+        let (viewer, asked) = (asked.viewer(), asked.query);
         let said = asked.get("q").unwrap_or_default().trim();
         let text = Untrusted::from(said);
         let (jobs, applications, nodes) = match said.is_empty() {
@@ -553,19 +535,21 @@ impl Answers {
             }
         };
         let page = SearchPage { text: &text, jobs: &jobs, applications: &applications, nodes: &nodes };
-        Ok(search_page(&seat.frame(), &page))
+        made(search_page(&seat.frame(), &page))
     }
 
-    fn api_page(&self, viewer: Viewer, seat: &Seat) -> String {
+    pub(super) fn api_page(&self, asked: Question, seat: Seat) -> Result<Reply> {
+        let viewer = asked.viewer();
         let latest = self.latest(viewer.for_models()).unwrap_or_default();
         let ended = latest.iter().find(|job| job.end_ns.is_some());
         let job = latest.first().filter(|_| viewer != Viewer::Controller).map(|job| job.key.id.as_str());
         let (app, node) = (ended.map(|job| job.about.app.as_str()), self.shared.view().node.to_string());
-        let examples: Vec<ApiExample> = ENDPOINTS
+        let examples: Vec<ApiExample> = ROUTES
             .iter()
-            .map(|endpoint| {
-                let may = super::routes::find(viewer, false, endpoint.method, endpoint.path).is_ok();
-                let asked = example_of(endpoint, job, app, &node).filter(|_| may).unwrap_or_default();
+            .map(|route| {
+                let endpoint = route.endpoint;
+                let may = route.check(viewer, false).is_ok();
+                let asked = example_of(&endpoint, job, app, &node).filter(|_| may).unwrap_or_default();
                 let (path, query) = asked.split_once('?').unwrap_or((&asked, ""));
                 let answered = match self.reply_if(viewer, path, query) {
                     Some(Reply::Now(answer)) => Some(answer),
@@ -576,10 +560,10 @@ impl Answers {
                     let text = String::from_utf8_lossy(&answer.body);
                     (answer.status, Untrusted::from(text.chars().take(MOST_SHOWN).collect::<String>()))
                 });
-                ApiExample { endpoint: *endpoint, asked, answered }
+                ApiExample { endpoint, asked, answered }
             })
             .collect();
-        api_page(&seat.frame(), &examples)
+        made(api_page(&seat.frame(), &examples))
     }
 
     fn reply_if(&self, viewer: Viewer, path: &str, query: &str) -> Option<Reply> {
@@ -638,10 +622,7 @@ impl Tracing {
         let as_rate = self.asked.get("as") != Some("total");
         let (status, fault, points) = match points {
             Ok(points) => (200, None, points),
-            Err(refused) => {
-                let why = Refused::from_json(&refused.body).map_or_else(Untrusted::default, |it| it.error);
-                (refused.status, Some(why), None)
-            }
+            Err(refused) => (refused.status, Some(Untrusted::from(refused.why)), None),
         };
         let values = points.as_ref().map_or_else(Vec::new, |points| values_of(points, is_counter && as_rate));
         let (last_s, ago_s) = self.window();
