@@ -1,6 +1,6 @@
 //! Who else knows the jobs, as people write it.
 
-use iotide_daemon::places;
+use iotide_edge::places;
 use iotide_sched::{HintSource, KnownJob};
 use iotide_source::Source;
 

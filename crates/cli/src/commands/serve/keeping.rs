@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use iotide_daemon::store::{JobLimits, SeriesLimits};
-use iotide_daemon::{RedisAddress, RedisConfig};
+use iotide_edge::{RedisAddress, RedisConfig};
 use iotide_http::Url;
 
 use super::super::ioskel::quantity::{parse_seconds, parse_size};

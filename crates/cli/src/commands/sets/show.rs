@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use iotide_daemon::client;
+use iotide_edge::client;
 use iotide_report::{DecisionList, Document, Ink, Report, SourceJobs, SourceTarget, StorageJobs, WhoKnows};
 use iotide_source::Source;
 

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use iotide_daemon::{OperatorRequest, Steering};
+use iotide_edge::{OperatorRequest, Steering};
 use iotide_report::{DecisionList, RulePlace, text};
 use iotide_sched::act::{Change, Controller, Decision, JobFacts, Proposal, Step, Verdict};
 use iotide_sched::{AcceptedHints, KnownJob};
