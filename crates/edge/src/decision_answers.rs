@@ -40,7 +40,7 @@ impl Answers {
             }
             _ => return Err(Refusal::new(404, "'undo', 'stop' or 'resume' is asked of a controller")),
         };
-        if !self.shared.steering.wish(request) {
+        if !self.shared.steering.request(request) {
             return Err(Refusal::new(503, "the controller is busy; try again"));
         }
         Ok(Answer::json(answer_json(&BTreeMap::from([("done", said)]))))

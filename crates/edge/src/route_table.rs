@@ -285,7 +285,7 @@ pub(crate) static ROUTES: &[Route] = &[
             method: "POST",
             query: &[("id", "undo: which decision"), ("rule", "stop and resume: which rule")],
             ..get(
-                "/api/1/decisions/{wish}",
+                "/api/1/decisions/{request}",
                 Who::Operator,
                 Kind::Api,
                 "asks the controller to undo a decision, to stop using a rule, or to resume it",

@@ -1,5 +1,5 @@
 //! What a controller in the same process shares with the daemon: it is shown the jobs, and shows its decisions; those who ask the daemon see them,
-//! and say what they wish.
+//! and say what they request.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
@@ -31,7 +31,7 @@ pub struct Steering(Arc<Inner>);
 struct Inner {
     daemon: RwLock<Weak<Shared>>,
     decisions: RwLock<Arc<DecisionList>>,
-    wishes: Mutex<VecDeque<OperatorRequest>>,
+    requests: Mutex<VecDeque<OperatorRequest>>,
     /// How often running jobs were given another size, by [`JobFacts::key`].
     resizes: Mutex<HashMap<String, u32>>,
 }
@@ -42,8 +42,8 @@ fn facts_key(key: &JobKey) -> String {
 }
 
 impl Steering {
-    /// Wishes that wait; who has more is told to try again.
-    const MOST_WISHES: usize = 64;
+    /// Requests that wait; who has more is told to try again.
+    const MOST_REQUESTS: usize = 64;
     /// Jobs that run and were given another size.
     const MOST_RESIZED: usize = 10_000;
 
@@ -87,18 +87,18 @@ impl Steering {
         Arc::clone(&self.0.decisions.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Passes a wish on; returns whether there was room.
-    pub(crate) fn wish(&self, wish: OperatorRequest) -> bool {
-        let mut wishes = self.0.wishes.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_room = wishes.len() < Self::MOST_WISHES;
+    /// Passes a request on; returns whether there was room.
+    pub(crate) fn request(&self, request: OperatorRequest) -> bool {
+        let mut requests = self.0.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = requests.len() < Self::MOST_REQUESTS;
         if has_room {
-            wishes.push_back(wish);
+            requests.push_back(request);
         }
         has_room
     }
 
-    /// Takes what is wished for.
-    pub fn take_wishes(&self) -> Vec<OperatorRequest> {
-        self.0.wishes.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
+    /// Takes the requests that wait.
+    pub fn take_requests(&self) -> Vec<OperatorRequest> {
+        self.0.requests.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
     }
 }

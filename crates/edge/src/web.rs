@@ -60,8 +60,7 @@ pub(crate) fn icon() -> Answer {
 /// The script or the style of pages.
 pub(crate) fn asset(name: &str) -> Result<Answer> {
     let types = ["text/javascript; charset=utf-8", "text/css; charset=utf-8"];
-    let found =
-        assets().into_iter().zip(types).find(|(asset, _)| asset.path.strip_prefix("/page/") == Some(name));
+    let found = assets().iter().zip(types).find(|(asset, _)| asset.path.strip_prefix("/page/") == Some(name));
     let (asset, content_type) = found.ok_or_else(|| Refusal::new(404, "pages have no such part"))?;
     Ok(Answer { status: 200, content_type, body: asset.text.as_str().into() })
 }

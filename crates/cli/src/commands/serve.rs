@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use iotide_act::{ActSettings, Acting, Seat};
 use iotide_daemon::store;
 use iotide_edge::{
     Addresses, Auth, Config, Served, Steering, TokenRole, TreeConfig, bridge, make_token, places,
@@ -11,13 +12,11 @@ use iotide_edge::{
 };
 use iotide_report::Untrusted;
 
-use self::act::{ActSettings, Acting, Seat};
 use self::keeping::Keeping;
 use self::web::Web;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
-mod act;
 mod keeping;
 mod web;
 

@@ -1,4 +1,4 @@
-//! Doing what a controller says: files written, programs run, none of them waited for longer than told.
+//! Doing what a controller says: files written, programs run, none of them waited for longer than report.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use iotide_sched::Action;
 
 /// Does one step. A program that takes longer than `within`, or is at it when `is_over`, is ended.
-pub(super) fn carry_out(action: &Action, within: Duration, is_over: &dyn Fn() -> bool) -> anyhow::Result<()> {
+pub fn carry_out(action: &Action, within: Duration, is_over: &dyn Fn() -> bool) -> anyhow::Result<()> {
     let done = match action {
         Action::MakeDirectory(path) => match std::fs::create_dir(path) {
             // One that was told before.
@@ -34,18 +34,18 @@ pub(super) fn carry_out(action: &Action, within: Duration, is_over: &dyn Fn() ->
 }
 
 /// Runs a program that must succeed, and returns what it prints.
-pub(super) fn run(words: &[String], within: Duration, is_over: &dyn Fn() -> bool) -> anyhow::Result<String> {
+pub fn run(words: &[String], within: Duration, is_over: &dyn Fn() -> bool) -> anyhow::Result<String> {
     execute(words, None, Stdio::piped(), within, is_over)
 }
 
 /// Runs a program that nobody else ends.
-pub(in crate::commands) fn run_program(words: &[&str], within: Duration) -> anyhow::Result<String> {
+pub(crate) fn run_program(words: &[&str], within: Duration) -> anyhow::Result<String> {
     let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
     run(&words, within, &|| false).with_context(|| words.join(" "))
 }
 
 /// The same in a folder.
-pub(in crate::commands) fn run_in(
+pub(crate) fn run_in(
     words: &[String],
     folder: &Path,
     within: Duration,
@@ -104,7 +104,7 @@ const MAX_PRINTED: u64 = 64 << 20;
 
 /// A program had to be ended.
 #[derive(Debug)]
-pub(super) struct Hung {
+pub struct Hung {
     program: String,
     within: Duration,
 }

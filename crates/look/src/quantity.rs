@@ -1,7 +1,7 @@
 //! Times, sizes and probabilities as people type them.
 
 /// Reads a size: `4096`, `64k`, `64M`, `1GiB` (powers of 1024), `64MB` (powers of 1000). Zero is refused.
-pub(in crate::commands) fn parse_size(text: &str) -> Result<u64, String> {
+pub fn parse_size(text: &str) -> Result<u64, String> {
     let (number, unit) = split_unit(text);
     let factor: u64 = match unit {
         "" | "B" => 1,
@@ -24,7 +24,7 @@ pub(in crate::commands) fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// Reads a time in seconds: `4`, `0.5s`, `250ms`, `2min`, `1h`. Zero is refused.
-pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
+pub fn parse_seconds(text: &str) -> Result<f64, String> {
     let (number, unit) = split_unit(text);
     let factor = match unit {
         "" | "s" => 1.0,
@@ -42,7 +42,7 @@ pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
 }
 
 /// Reads a probability: `0.25` or `25%`.
-pub(super) fn parse_probability(text: &str) -> Result<f64, String> {
+pub fn parse_probability(text: &str) -> Result<f64, String> {
     let (number, factor) = match text.trim().strip_suffix('%') {
         Some(percent) => (percent.trim(), 0.01),
         None => (text.trim(), 1.0),
@@ -55,7 +55,7 @@ pub(super) fn parse_probability(text: &str) -> Result<f64, String> {
 }
 
 /// Returns a size in the largest unit that keeps it at 1 or above, in powers of 1024: `64 MiB`, `1.5 GiB`.
-pub(in crate::commands) fn human_bytes(bytes: u64) -> String {
+pub fn human_bytes(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "KiB", "MiB", "GiB"] {
         if value < 1024.0 {

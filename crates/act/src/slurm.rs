@@ -7,22 +7,20 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use iotide_sched::jobs::ListedJob;
 
-use super::plan::mark_of;
-use crate::commands::ioskel::parse_seconds;
-use crate::commands::sets::runner;
+use crate::programs;
+use crate::sizes::mark_of;
 
 /// How Slurm is talked to.
-#[derive(clap::Args, Clone, Debug, PartialEq)]
-pub(in crate::commands) struct SlurmArgs {
-    /// Only this partition
-    #[arg(long, value_name = "NAME", value_parser = plain_word)]
-    pub(in crate::commands) partition: Option<String>,
-    /// A command of Slurm that takes longer than this is ended
-    #[arg(long, value_name = "TIME", default_value = "30", value_parser = parse_seconds)]
-    pub(in crate::commands) timeout: f64,
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlurmTalk {
+    /// Only this partition.
+    pub partition: Option<String>,
+    /// A command of Slurm that takes longer is ended.
+    pub timeout_s: f64,
 }
 
-pub(in crate::commands) fn plain_word(text: &str) -> Result<String, String> {
+/// Reads the name of a partition: what could be taken for an option, or for several words, is none.
+pub fn plain_word(text: &str) -> Result<String, String> {
     let is_plain =
         !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.,".contains(&b));
     if is_plain && !text.starts_with('-') {
@@ -34,36 +32,39 @@ pub(in crate::commands) fn plain_word(text: &str) -> Result<String, String> {
 
 /// The machine as it is now.
 #[derive(Debug, Default)]
-pub(in crate::commands) struct Listing {
-    pub(in crate::commands) jobs: Vec<ListedJob>,
+pub struct Listing {
+    /// Jobs that run or wait.
+    pub jobs: Vec<ListedJob>,
     /// Idle nodes.
-    pub(in crate::commands) free: u32,
+    pub free: u32,
     /// What was left out, and why.
-    pub(in crate::commands) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// A Slurm.
-pub(in crate::commands) struct Slurm {
-    args: SlurmArgs,
+pub struct Slurm {
+    talk: SlurmTalk,
     is_over: Box<dyn Fn() -> bool + Send>,
     /// Where Slurm's commands may leave files: a change of size writes scripts into the current folder.
     folder: PathBuf,
 }
 
 impl Slurm {
-    pub(in crate::commands) fn new(args: &SlurmArgs, is_over: impl Fn() -> bool + Send + 'static) -> Self {
-        Self { args: args.clone(), is_over: Box::new(is_over), folder: PathBuf::from("/") }
+    /// Talks to the Slurm of this machine until `is_over`.
+    pub fn new(talk: &SlurmTalk, is_over: impl Fn() -> bool + Send + 'static) -> Self {
+        Self { talk: talk.clone(), is_over: Box::new(is_over), folder: PathBuf::from("/") }
     }
 
     /// The same Slurm, whose commands leave their files in a folder.
-    pub(in crate::commands) fn with_folder(self, folder: PathBuf) -> Self {
+    pub fn with_folder(self, folder: PathBuf) -> Self {
         Self { folder, ..self }
     }
 
-    pub(in crate::commands) fn list(&self) -> anyhow::Result<Listing> {
+    /// Lists the jobs and counts the free nodes.
+    pub fn list(&self) -> anyhow::Result<Listing> {
         let mut squeue = words(&["squeue", "--noheader", "--states=RUNNING,PENDING,CONFIGURING"]);
         let mut sinfo = words(&["sinfo", "--noheader", "--Node", "--format", "%N %t"]);
-        if let Some(partition) = &self.args.partition {
+        if let Some(partition) = &self.talk.partition {
             squeue.extend([format!("--partition={partition}")]);
             sinfo.extend([format!("--partition={partition}")]);
         }
@@ -109,7 +110,7 @@ impl Slurm {
     }
 
     /// What a job holds; `None` if it does not run.
-    pub(in crate::commands) fn size_of(&self, id: &str) -> anyhow::Result<Option<u32>> {
+    pub fn size_of(&self, id: &str) -> anyhow::Result<Option<u32>> {
         // Of all: a job that is long gone is an error to squeue.
         let said = self.run(&words(&["squeue", "--noheader", "--states=RUNNING", "--format=%i %D"]))?;
         let mut rows = said.lines().filter_map(|line| line.trim().split_once(' '));
@@ -117,7 +118,7 @@ impl Slurm {
     }
 
     /// Ids of our own jobs of a name: others may use it, too.
-    pub(super) fn named(&self, name: &str) -> anyhow::Result<Vec<String>> {
+    pub(crate) fn named(&self, name: &str) -> anyhow::Result<Vec<String>> {
         let mut squeue = words(&["squeue", "--noheader", "--format=%i"]);
         let own = rustix::process::geteuid().as_raw();
         squeue.extend([format!("--user={own}"), format!("--name={name}")]);
@@ -126,21 +127,21 @@ impl Slurm {
     }
 
     /// Tells a job's processes that its size will change.
-    pub(super) fn signal(&self, id: &str, signal: &str) -> anyhow::Result<()> {
+    pub(crate) fn signal(&self, id: &str, signal: &str) -> anyhow::Result<()> {
         self.run(&words(&["scancel", &format!("--signal={signal}"), "--full", id])).map(drop)
     }
 
-    pub(super) fn cancel(&self, id: &str) -> anyhow::Result<()> {
+    pub(crate) fn cancel(&self, id: &str) -> anyhow::Result<()> {
         self.run(&words(&["scancel", id])).map(drop)
     }
 
-    pub(super) fn set_size(&self, id: &str, nodes: &str) -> anyhow::Result<()> {
+    pub(crate) fn set_size(&self, id: &str, nodes: &str) -> anyhow::Result<()> {
         self.run(&words(&["scontrol", "update", &format!("JobId={id}"), &format!("NumNodes={nodes}")]))
             .map(drop)
     }
 
     /// Asks for nodes that will be given to a job, under a name, and waits until they are there. Returns the id of the helper.
-    pub(super) fn ask_for(
+    pub(crate) fn ask_for(
         &self,
         id: &str,
         nodes: u32,
@@ -154,7 +155,7 @@ impl Slurm {
             format!("--job-name={name}"),
             format!("--immediate={}", wait_s.max(1)),
         ]);
-        salloc.extend(self.args.partition.iter().map(|partition| format!("--partition={partition}")));
+        salloc.extend(self.talk.partition.iter().map(|partition| format!("--partition={partition}")));
         if self.run(&salloc).is_err() {
             return Ok(None);
         }
@@ -162,8 +163,8 @@ impl Slurm {
     }
 
     fn run(&self, words: &[String]) -> anyhow::Result<String> {
-        let within = Duration::from_secs_f64(self.args.timeout);
-        runner::run_in(words, &self.folder, within, &*self.is_over).with_context(|| words.join(" "))
+        let within = Duration::from_secs_f64(self.talk.timeout_s);
+        programs::run_in(words, &self.folder, within, &*self.is_over).with_context(|| words.join(" "))
     }
 }
 
@@ -235,13 +236,13 @@ fn duration_s(text: &str) -> Option<f64> {
 }
 
 /// Whether a signal is one that can be sent.
-pub(in crate::commands) fn checked_signal(name: &str) -> Result<String, String> {
+pub fn checked_signal(name: &str) -> Result<String, String> {
     let is_name = name.len() <= 12 && !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric());
     if is_name { Ok(name.to_owned()) } else { Err("is not the name of a signal, such as USR1".to_owned()) }
 }
 
 /// Fails where Slurm does not let jobs grow.
-pub(in crate::commands) fn may_expand(slurm: &Slurm) -> anyhow::Result<()> {
+pub fn may_expand(slurm: &Slurm) -> anyhow::Result<()> {
     let said = slurm.run(&words(&["scontrol", "show", "config"]))?;
     let parameters = said.lines().find(|line| line.starts_with("SchedulerParameters")).unwrap_or_default();
     if !parameters.contains("permit_job_expansion") {

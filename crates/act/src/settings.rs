@@ -7,23 +7,25 @@ use iotide_sched::act::{Actor, Limits, Pattern, Rule, Scope};
 use iotide_sched::jobs::{JobPolicy, ResizeCost};
 use toml::{Table, Value};
 
-use super::stage::Template;
-use crate::commands::ioskel::{parse_seconds, parse_size};
-use crate::commands::resize::{Manner, checked_signal, plain_word, policy_named};
+use crate::actuators::Manner;
+use crate::sizes::policy_named;
+use crate::slurm::{checked_signal, plain_word};
+use crate::stagers::Template;
+use iotide_look::quantity::{parse_seconds, parse_size};
 
 /// What may be done, and how often it is thought of.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::commands::serve) struct ActSettings {
-    pub(super) is_dry_run: bool,
-    pub(super) every_s: f64,
-    pub(super) rules: Vec<Rule>,
+pub struct ActSettings {
+    pub(crate) is_dry_run: bool,
+    pub(crate) every_s: f64,
+    pub(crate) rules: Vec<Rule>,
     /// Where each rule acts.
-    pub(super) places: Vec<Place>,
+    pub(crate) places: Vec<Place>,
 }
 
 /// Where a rule acts.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// At the control socket of an arbiter or a mount.
     Control {
         socket: PathBuf,
@@ -38,31 +40,31 @@ pub(super) enum Place {
 
 /// Where results of jobs come from and go.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct StagePlace {
-    pub(super) from: Template,
-    pub(super) to: Template,
+pub(crate) struct StagePlace {
+    pub(crate) from: Template,
+    pub(crate) to: Template,
     /// What the destination takes in a second.
-    pub(super) bandwidth_bps: f64,
+    pub(crate) bandwidth_bps: f64,
     /// Whose turn it is at the destination: as `iotide stage out --gate --control`.
-    pub(super) gate: Option<String>,
-    pub(super) control: Option<PathBuf>,
+    pub(crate) gate: Option<String>,
+    pub(crate) control: Option<PathBuf>,
 }
 
 /// How sizes are changed.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct ResizePlace {
-    pub(super) policy: JobPolicy,
-    pub(super) cost: ResizeCost,
-    pub(super) manner: Manner,
+pub(crate) struct ResizePlace {
+    pub(crate) policy: JobPolicy,
+    pub(crate) cost: ResizeCost,
+    pub(crate) manner: Manner,
     /// A job that was given another size keeps it for so long.
-    pub(super) rest_s: f64,
+    pub(crate) rest_s: f64,
     /// A command of Slurm that takes longer is ended.
-    pub(super) timeout_s: f64,
+    pub(crate) timeout_s: f64,
 }
 
 impl Place {
     /// For those who ask where a rule acts.
-    pub(super) fn shown(&self) -> RulePlace {
+    pub(crate) fn shown(&self) -> RulePlace {
         let (words, control) = match self {
             Self::Control { socket, .. } => (socket.display().to_string(), Some(socket)),
             Self::Stage(place) => {
@@ -79,7 +81,7 @@ impl ActSettings {
     const MOST_RULES: usize = 64;
 
     /// Reads the table; says what is wrong with it.
-    pub(in crate::commands::serve) fn read(value: &Value) -> Result<Self, String> {
+    pub fn read(value: &Value) -> Result<Self, String> {
         let Some(table) = value.as_table() else { return Err("a table: [act]".to_owned()) };
         let mut settings = Self { is_dry_run: true, every_s: 2.0, rules: Vec::new(), places: Vec::new() };
         for (name, value) in table {
@@ -111,7 +113,7 @@ impl ActSettings {
     }
 
     /// What may be done, in a line.
-    pub(in crate::commands::serve) fn in_words(&self) -> String {
+    pub fn in_words(&self) -> String {
         let rules: Vec<String> = self
             .rules
             .iter()

@@ -9,11 +9,11 @@ use iotide_report::StorageJobs;
 use iotide_sched::act::{AtTarget, Change, Decision, JobFacts, Measure, NewPeriod, Proposal, period_changes};
 use iotide_sched::{Policy, Rules};
 
-use super::{Executor, Look, in_words};
-use crate::commands::sets::{ask_within, say_all};
+use crate::closed_loop::{Executor, Look, in_words};
+use crate::control::{ask_within, say_all};
 
-/// A storage whose arbiter or mount is told.
-pub(super) struct Target {
+/// A storage whose arbiter or mount is report.
+pub(crate) struct Target {
     socket: PathBuf,
     bandwidth_bps: Option<f64>,
 }
@@ -27,14 +27,14 @@ impl Target {
     /// Jobs whose period is not known yet are waited for, for so long after they came: half of the jobs in sets is worse than none.
     const PATIENCE_S: f64 = 60.0;
 
-    pub(super) fn new(socket: PathBuf, bandwidth_bps: Option<f64>) -> Self {
+    pub(crate) fn new(socket: PathBuf, bandwidth_bps: Option<f64>) -> Self {
         Self { socket, bandwidth_bps }
     }
 }
 
 impl Executor for Target {
     fn propose(&mut self, look: &Look<'_>) -> anyhow::Result<Vec<Proposal>> {
-        let &Look { now_s, rule, jobs, controller, heeded } = look;
+        let &Look { now_s, rule, jobs, controller, accepted } = look;
         let storage = ask_within(&self.socket, Self::WITHIN)?;
         let seen: Vec<AtTarget> = storage
             .jobs
@@ -46,7 +46,7 @@ impl Executor for Target {
             })
             .collect();
         let held = controller.held_periods(rule);
-        let changes = period_changes(&controller.rules()[rule], jobs, &seen, heeded, &held);
+        let changes = period_changes(&controller.rules()[rule], jobs, &seen, accepted, &held);
         if changes.is_empty() {
             return Ok(Vec::new());
         }

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use iotide_private::OpenDir;
 
 /// Names of helper jobs that may exist, one a line. A name is written before its job is asked for, and goes after the job is gone.
-pub(super) struct Journal {
+pub(crate) struct Journal {
     folder: OpenDir,
     /// Held while this lives: two at once would resize the same jobs.
     _lock: File,
@@ -21,11 +21,11 @@ const NAME: &str = "growing";
 const MOST_BYTES: u64 = 1 << 20;
 
 /// All helper jobs have names that begin so.
-pub(super) const PREFIX: &str = "iotide-grow-";
+pub(crate) const PREFIX: &str = "iotide-grow-";
 
 impl Journal {
     /// Opens the journal in a folder of its own, with what an earlier run left in it.
-    pub(super) fn open(folder: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
         let about = || format!("cannot use {}", folder.display());
         let folder = OpenDir::make_private(folder).with_context(about)?;
         let lock = folder.append("lock").with_context(about)?;
@@ -44,18 +44,18 @@ impl Journal {
     }
 
     /// Helper jobs that may exist.
-    pub(super) fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.names.clone()
     }
 
     /// A helper job is about to be asked for.
-    pub(super) fn add(&mut self, name: &str) -> anyhow::Result<()> {
+    pub(crate) fn add(&mut self, name: &str) -> anyhow::Result<()> {
         self.names.push(name.to_owned());
         self.save()
     }
 
     /// A helper job is gone.
-    pub(super) fn remove(&mut self, name: &str) -> anyhow::Result<()> {
+    pub(crate) fn remove(&mut self, name: &str) -> anyhow::Result<()> {
         self.names.retain(|other| other != name);
         self.save()
     }

@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use iotide_sched::jobs::WantedResize;
 
-use super::journal::{Journal, PREFIX};
-use super::slurm::Slurm;
+use crate::journal::{Journal, PREFIX};
+use crate::slurm::Slurm;
 
 /// How jobs are treated.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::commands) struct Manner {
+pub struct Manner {
     /// What a job gets before it is shrunk; `none` for nothing.
-    pub(in crate::commands) signal: String,
+    pub signal: String,
     /// Time from the signal to the shrink.
-    pub(in crate::commands) grace_s: f64,
+    pub grace_s: f64,
     /// Time that a helper job may wait for its nodes.
-    pub(in crate::commands) wait_s: f64,
+    pub wait_s: f64,
 }
 
 /// Changes sizes; helper jobs, each of which asks for nodes that a running job is given, are written down.
-pub(in crate::commands) struct Actuators {
+pub struct Actuators {
     journal: Journal,
     manner: Manner,
     /// Slurm leaves scripts where a size is changed.
@@ -33,7 +33,7 @@ pub(in crate::commands) struct Actuators {
 
 impl Actuators {
     /// Opens the folder that remembers what is under way; nobody else can use it meanwhile.
-    pub(in crate::commands) fn open(folder: &Path, manner: Manner) -> anyhow::Result<Self> {
+    pub fn open(folder: &Path, manner: Manner) -> anyhow::Result<Self> {
         let journal = Journal::open(folder)?;
         let scratch = folder.join("scratch");
         let _ = std::fs::remove_dir_all(&scratch);
@@ -42,12 +42,12 @@ impl Actuators {
     }
 
     /// Where Slurm's commands may leave files.
-    pub(in crate::commands) fn scratch(&self) -> &Path {
+    pub fn scratch(&self) -> &Path {
         &self.scratch
     }
 
     /// Gives a job another size.
-    pub(in crate::commands) fn carry_out(
+    pub fn carry_out(
         &mut self,
         slurm: &Slurm,
         resize: &WantedResize,
@@ -76,7 +76,7 @@ impl Actuators {
     }
 
     /// Cancels all helper jobs that may exist; says of which that is true.
-    pub(in crate::commands) fn withdraw(&mut self, slurm: &Slurm) -> anyhow::Result<Vec<String>> {
+    pub fn withdraw(&mut self, slurm: &Slurm) -> anyhow::Result<Vec<String>> {
         let mut notes = Vec::new();
         for name in self.journal.names() {
             if cancel_all(slurm, &name)? > 0 {
@@ -122,7 +122,7 @@ fn cancel_all(slurm: &Slurm, name: &str) -> anyhow::Result<usize> {
 }
 
 /// Waits, and returns whether nobody said to stop meanwhile.
-pub(super) fn rest(seconds: f64, stop: &AtomicBool) -> bool {
+pub fn rest(seconds: f64, stop: &AtomicBool) -> bool {
     let until = Instant::now() + Duration::from_secs_f64(seconds);
     while !stop.load(Ordering::Relaxed) {
         let left = until.saturating_duration_since(Instant::now());

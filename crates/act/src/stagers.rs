@@ -14,12 +14,12 @@ use iotide_report::{Staging, text};
 use iotide_sched::act::{Change, Decision, Effect, JobFacts, Measure, Proposal, Quantity, Verdict};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::settings::StagePlace;
-use super::{Executor, Look, News, Seat, in_words};
-use crate::commands::sets::run_program;
+use crate::closed_loop::{Executor, Look, News, Seat, in_words};
+use crate::programs::run_program;
+use crate::settings::StagePlace;
 
 /// Stages what the jobs of a rule write.
-pub(super) struct Stagers {
+pub(crate) struct Stagers {
     place: StagePlace,
     seat: Seat,
     running: BTreeMap<u64, Running>,
@@ -43,7 +43,7 @@ impl Stagers {
     /// Those that are asked to leave the rest end within this; then they are killed, which loses nothing either.
     const PATIENCE: Duration = Duration::from_secs(5);
 
-    pub(super) fn new(place: StagePlace, seat: Seat) -> Self {
+    pub(crate) fn new(place: StagePlace, seat: Seat) -> Self {
         Self { place, seat, running: BTreeMap::new(), leaving: Vec::new() }
     }
 
@@ -269,10 +269,10 @@ fn heard(from: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
 
 /// A path in which `{job}` and `{user}` stand for those of a job.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Template(String);
+pub(crate) struct Template(String);
 
 impl Template {
-    pub(super) fn parse(path: &str) -> Result<Self, String> {
+    pub(crate) fn parse(path: &str) -> Result<Self, String> {
         let plain = path.replace("{job}", "").replace("{user}", "");
         if !path.starts_with('/') || plain.contains(['{', '}']) || path.len() > 4096 {
             return Err("is an absolute path, in which {job} and {user} stand for those of a job".to_owned());
@@ -283,7 +283,7 @@ impl Template {
         Ok(Self(path.to_owned()))
     }
 
-    pub(super) fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 

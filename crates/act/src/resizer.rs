@@ -14,13 +14,15 @@ use iotide_report::text;
 use iotide_sched::act::{Change, Decision, Effect, JobFacts, Measure, Proposal, Quantity, Verdict, id_of};
 use iotide_sched::jobs::{ListedJob, ResizeCost, WantedResize};
 
-use super::settings::ResizePlace;
-use super::{Executor, Look, News, Seat, in_words};
-use crate::commands::resize::{Actuators, Deciding, Listing, Models, Slurm, SlurmArgs, may_expand};
-use crate::commands::source::parse_source;
+use crate::actuators::Actuators;
+use crate::closed_loop::{Executor, Look, News, Seat, in_words};
+use crate::parse_source;
+use crate::settings::ResizePlace;
+use crate::sizes::{Deciding, Models};
+use crate::slurm::{Listing, Slurm, SlurmTalk, may_expand};
 
 /// Gives the jobs of a rule other sizes.
-pub(super) struct Resizer {
+pub(crate) struct Resizer {
     cost: ResizeCost,
     rest: Duration,
     view: Arc<Mutex<View>>,
@@ -75,7 +77,7 @@ impl Resizer {
     /// What is taken back at the end takes at most so long.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    pub(super) fn new(
+    pub(crate) fn new(
         place: &ResizePlace,
         partition: Option<String>,
         every_s: f64,
@@ -88,7 +90,7 @@ impl Resizer {
         let models = parse_source(&format!("daemon:{}", seat.socket.display())).ok();
         let worker = Worker {
             deciding: Deciding { policy: place.policy, cost: place.cost, models },
-            slurm: SlurmArgs { partition, timeout: place.timeout_s },
+            slurm: SlurmTalk { partition, timeout_s: place.timeout_s },
             place: place.clone(),
             state: seat.store.join(format!("resize-{}", rule + 1)),
             view: Arc::clone(&view),
@@ -286,7 +288,7 @@ impl View {
 /// Speaks with Slurm.
 struct Worker {
     deciding: Deciding,
-    slurm: SlurmArgs,
+    slurm: SlurmTalk,
     place: ResizePlace,
     state: PathBuf,
     view: Arc<Mutex<View>>,

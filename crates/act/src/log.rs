@@ -18,7 +18,7 @@ const MOST_BEFORE: usize = 200;
 /// No line of ours is longer.
 const LONGEST_LINE: usize = 1 << 20;
 
-pub(super) struct Log {
+pub(crate) struct Log {
     path: PathBuf,
     /// What was decided before this controller began, the latest first.
     before: Vec<DecisionEntry>,
@@ -29,7 +29,7 @@ pub(super) struct Log {
 
 impl Log {
     /// Reads what is there. A line that was torn off when the machine stopped is skipped.
-    pub(super) fn open(store: &Path) -> io::Result<Self> {
+    pub(crate) fn open(store: &Path) -> io::Result<Self> {
         let path = store.join(NAME);
         let mut known: HashMap<u64, DecisionEntry> = HashMap::new();
         match File::open(&path) {
@@ -59,16 +59,16 @@ impl Log {
         Ok(Self { path, before, next_id, written })
     }
 
-    pub(super) fn next_id(&self) -> u64 {
+    pub(crate) fn next_id(&self) -> u64 {
         self.next_id
     }
 
-    pub(super) fn before(&self) -> &[DecisionEntry] {
+    pub(crate) fn before(&self) -> &[DecisionEntry] {
         &self.before
     }
 
     /// Writes down what has changed. A disk that is full loses lines, and no decision.
-    pub(super) fn write(&mut self, decisions: &[DecisionEntry]) {
+    pub(crate) fn write(&mut self, decisions: &[DecisionEntry]) {
         let mut lines = String::new();
         for decision in decisions.iter().rev() {
             let line = decision.to_json_line();

@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use iotide_edge::{OperatorRequest, Steering};
@@ -16,50 +16,41 @@ use iotide_report::{DecisionList, RulePlace, text};
 use iotide_sched::act::{Change, Controller, Decision, JobFacts, Proposal, Step, Verdict};
 use iotide_sched::{AcceptedHints, KnownJob};
 
-pub(super) use self::settings::ActSettings;
-
-use self::log::Log;
-use self::resize::Resizer;
-use self::sets::Target;
-use self::settings::Place;
-use self::stage::Stagers;
-use crate::commands::jobs::now_unix_s;
-
-mod log;
-mod resize;
-mod sets;
-mod settings;
-mod stage;
+use crate::log::Log;
+use crate::resizer::Resizer;
+use crate::settings::{ActSettings, Place};
+use crate::stagers::Stagers;
+use crate::target::Target;
 
 /// The daemon that a controller belongs to.
 #[derive(Clone, Debug)]
-pub(super) struct Seat {
+pub struct Seat {
     /// Where it is asked.
-    pub(super) socket: PathBuf,
+    pub socket: PathBuf,
     /// Where jobs count.
-    pub(super) pages: PathBuf,
+    pub pages: PathBuf,
     /// Where decisions are written down.
-    pub(super) store: PathBuf,
+    pub store: PathBuf,
 }
 
 /// What there is to see when a rule is considered.
-struct Look<'a> {
-    now_s: f64,
-    rule: usize,
-    jobs: &'a [JobFacts],
-    controller: &'a Controller,
-    heeded: &'a AcceptedHints,
+pub(crate) struct Look<'a> {
+    pub(crate) now_s: f64,
+    pub(crate) rule: usize,
+    pub(crate) jobs: &'a [JobFacts],
+    pub(crate) controller: &'a Controller,
+    pub(crate) accepted: &'a AcceptedHints,
 }
 
 impl Look<'_> {
     /// The period of a job, if it has stayed the same for long enough to decide by it.
-    fn period_s(&self, job: &JobFacts) -> Option<f64> {
-        self.heeded.steady_period_s(&job.id, Some(job.uid))
+    pub(crate) fn period_s(&self, job: &JobFacts) -> Option<f64> {
+        self.accepted.steady_period_s(&job.id, Some(job.uid))
     }
 }
 
 /// What has become of a decision since the last look.
-enum News {
+pub(crate) enum News {
     /// It is in force only now.
     Begun(u64),
     /// It could not be carried out.
@@ -69,7 +60,7 @@ enum News {
 }
 
 /// Who carries out what a rule permits. None of this waits for others for more than a second.
-trait Executor: Send {
+pub(crate) trait Executor: Send {
     /// What could be decided now; an error is what keeps the rule from acting at all.
     fn propose(&mut self, look: &Look<'_>) -> anyhow::Result<Vec<Proposal>>;
 
@@ -95,7 +86,7 @@ trait Executor: Send {
 }
 
 /// A job as evidence has it.
-fn in_words(job: &JobFacts) -> String {
+pub(crate) fn in_words(job: &JobFacts) -> String {
     let program = if job.program.is_empty() { String::new() } else { format!(" ({})", job.program) };
     format!(
         "{}{program}: period {}, confidence {}, {} a phase",
@@ -107,14 +98,14 @@ fn in_words(job: &JobFacts) -> String {
 }
 
 /// A controller at work; dropped, it takes back what it did, and ends.
-pub(super) struct Acting {
+pub struct Acting {
     until_dropped: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Acting {
     /// Begins to act.
-    pub(super) fn start(settings: &ActSettings, steering: Steering, seat: &Seat) -> anyhow::Result<Self> {
+    pub fn start(settings: &ActSettings, steering: Steering, seat: &Seat) -> anyhow::Result<Self> {
         let log = Log::open(&seat.store)
             .with_context(|| format!("cannot write down decisions in {}", seat.store.display()))?;
         let actors: Vec<Box<dyn Executor>> =
@@ -124,7 +115,7 @@ impl Acting {
             places: settings.places.iter().map(Place::shown).collect(),
             troubles: vec![None; actors.len()],
             actors,
-            heeded: settings
+            accepted: settings
                 .rules
                 .iter()
                 .map(|rule| AcceptedHints::above(rule.limits.least_confidence))
@@ -132,7 +123,9 @@ impl Acting {
             steering,
             log,
             began: Instant::now(),
-            began_unix_s: now_unix_s(),
+            began_unix_s: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0.0, |since| since.as_secs_f64()),
             every_s: settings.every_s,
         };
         work.show();
@@ -174,7 +167,7 @@ struct Work {
     places: Vec<RulePlace>,
     troubles: Vec<Option<String>>,
     /// The periods that each rule goes by.
-    heeded: Vec<AcceptedHints>,
+    accepted: Vec<AcceptedHints>,
     steering: Steering,
     log: Log,
     began: Instant,
@@ -194,15 +187,15 @@ impl Work {
     fn look(&mut self) {
         // Without a daemon (it begins, or reads its settings again) there is nothing to decide on; what stands is lent on.
         if let Some(jobs) = self.steering.jobs() {
-            for wish in self.steering.take_wishes() {
-                self.heed(&wish);
+            for request in self.steering.take_requests() {
+                self.answer(&request);
             }
             let steps = self.controller.look(self.now_s(), &jobs);
             self.carry_out(steps);
             let (now_s, known) = (self.now_s(), jobs.iter().map(KnownJob::from).collect::<Vec<_>>());
-            self.heeded.iter_mut().for_each(|heeded| heeded.look(now_s, Some(&known)));
+            self.accepted.iter_mut().for_each(|accepted| accepted.look(now_s, Some(&known)));
             for rule in 0..self.actors.len() {
-                self.hear(rule, &jobs);
+                self.take_news(rule, &jobs);
                 self.consider(rule, &jobs);
             }
         }
@@ -211,7 +204,7 @@ impl Work {
     }
 
     /// Notes what has become of decisions.
-    fn hear(&mut self, rule: usize, jobs: &[JobFacts]) {
+    fn take_news(&mut self, rule: usize, jobs: &[JobFacts]) {
         let now_s = self.now_s();
         for news in self.actors[rule].news(jobs) {
             let steps = match news {
@@ -235,7 +228,7 @@ impl Work {
     /// Proposes what a rule would do now.
     fn consider(&mut self, rule: usize, jobs: &[JobFacts]) {
         let now_s = self.now_s();
-        let look = Look { now_s, rule, jobs, controller: &self.controller, heeded: &self.heeded[rule] };
+        let look = Look { now_s, rule, jobs, controller: &self.controller, accepted: &self.accepted[rule] };
         match self.actors[rule].propose(&look) {
             Ok(proposals) => {
                 self.troubles[rule] = None;
@@ -282,10 +275,11 @@ impl Work {
         }
     }
 
-    fn heed(&mut self, wish: &OperatorRequest) {
+    /// Does what an operator asks for.
+    fn answer(&mut self, request: &OperatorRequest) {
         let rule_of = |name: &str| self.controller.rules().iter().position(|rule| rule.name == name);
         let now_s = self.now_s();
-        let steps = match wish {
+        let steps = match request {
             OperatorRequest::Undo(id) => {
                 self.controller.undo(now_s, *id, "somebody asked for it").into_iter().collect()
             }
