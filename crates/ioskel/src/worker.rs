@@ -9,12 +9,12 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, bail};
 use iotide_trace::Op;
 
-use super::protocol::{Message, Operation};
-use super::skeleton::Skeleton;
+use crate::protocol::{Message, Operation};
+use crate::skeleton::Skeleton;
 
 /// Performs the part of process `rank` in the folder `skeleton.dir`, which the skeleton made, and tells how it went on
 /// stdout.
-pub(super) fn run(skeleton: &Skeleton, rank: u32) -> anyhow::Result<()> {
+pub fn run(skeleton: &Skeleton, rank: u32) -> anyhow::Result<()> {
     let path = file_of(skeleton, rank, 0);
     let mut tell = BufWriter::new(io::stdout());
     let orders = listen();

@@ -13,46 +13,47 @@ use anyhow::{Context, bail};
 use iotide_private::PrivateDir;
 use iotide_trace::Op;
 
-use super::is_ioskel;
-use super::protocol::{Message, Operation};
-use crate::ui::Hint;
+use crate::is_ioskel;
+use crate::protocol::{Message, Operation};
 
 /// A workload with a known rhythm.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Skeleton {
+pub struct Skeleton {
     /// From the start of a burst to the start of the next.
-    pub(crate) period_s: f64,
+    pub period_s: f64,
     /// Instead of that: from the end of a burst, when the last process is done with it, to the start of the next, and
     /// before the first.
-    pub(crate) compute_s: Option<f64>,
+    pub compute_s: Option<f64>,
     /// No burst begins later than this after the start.
-    pub(crate) until_s: Option<f64>,
+    pub until_s: Option<f64>,
     /// What each process moves in a burst.
-    pub(crate) burst_bytes: u64,
-    pub(crate) n_bursts: u32,
+    pub burst_bytes: u64,
+    /// How many bursts.
+    pub n_bursts: u32,
     /// Of turning from writing to reading, or back, after a burst.
-    pub(crate) turn_probability: f64,
-    pub(crate) n_processes: u32,
+    pub turn_probability: f64,
+    /// How many processes.
+    pub n_processes: u32,
     /// What one call moves; at most `burst_bytes`.
-    pub(crate) transfer_bytes: u64,
+    pub transfer_bytes: u64,
     /// Whether a written burst is forced to storage.
-    pub(crate) sync: bool,
+    pub sync: bool,
     /// Of the turns.
-    pub(crate) seed: u64,
+    pub seed: u64,
     /// Where the files go.
-    pub(crate) dir: PathBuf,
+    pub dir: PathBuf,
     /// Whether the files stay.
-    pub(crate) keep: bool,
+    pub keep: bool,
     /// Whether each written burst has a file of its own.
-    pub(crate) file_per_burst: bool,
+    pub file_per_burst: bool,
     /// What the processes find in their environment beside what is there already.
-    pub(crate) environment: Vec<(&'static str, OsString)>,
+    pub environment: Vec<(&'static str, OsString)>,
 }
 
 impl Skeleton {
     /// Returns what each burst does: first a write, for there must be something to read, then turning at random. The
     /// same for all processes, as the phases of a bulk-synchronous program are.
-    pub(super) fn plan(&self) -> impl Iterator<Item = Op> + use<> {
+    pub(crate) fn plan(&self) -> impl Iterator<Item = Op> + use<> {
         let (mut state, probability) = (self.seed, self.turn_probability);
         let mut op = Op::Write;
         (0..self.n_bursts).map(move |index| {
@@ -95,37 +96,42 @@ impl Skeleton {
 
 /// What came of it.
 #[derive(Debug)]
-pub(crate) struct Performed {
+pub struct Performed {
     /// All operations of all processes, in order of time.
-    pub(crate) operations: Vec<Operation>,
+    pub operations: Vec<Operation>,
     /// The bursts that all processes finished.
-    pub(crate) bursts: Vec<Burst>,
+    pub bursts: Vec<Burst>,
     /// From the common start to the end of the last operation.
-    pub(crate) runtime_s: f64,
-    pub(crate) n_processes: u32,
+    pub runtime_s: f64,
+    /// How many processes there were.
+    pub n_processes: u32,
     /// The name the program was called by.
-    pub(crate) exe: String,
+    pub exe: String,
     /// The common start, in seconds since 1970.
-    pub(crate) start_time_s: u64,
+    pub start_time_s: u64,
     /// Where the files are, if they stay.
-    pub(crate) kept: Option<PathBuf>,
+    pub kept: Option<PathBuf>,
     /// Why it ended early, if it did.
-    pub(crate) failure: Option<String>,
+    pub failure: Option<String>,
 }
 
 /// A burst over all processes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Burst {
-    pub(crate) start_s: f64,
-    pub(crate) end_s: f64,
+pub struct Burst {
+    /// When its first process began, in seconds from the start.
+    pub start_s: f64,
+    /// When its last process was done.
+    pub end_s: f64,
 }
 
 impl Performed {
-    pub(crate) fn bytes_written(&self) -> u64 {
+    /// Bytes of all processes that were written.
+    pub fn bytes_written(&self) -> u64 {
         self.bytes(Op::Write)
     }
 
-    pub(crate) fn bytes_read(&self) -> u64 {
+    /// Bytes of all processes that were read back.
+    pub fn bytes_read(&self) -> u64 {
         self.bytes(Op::Read)
     }
 
@@ -134,13 +140,13 @@ impl Performed {
     }
 
     /// Returns the mean time between the starts of consecutive bursts; one burst alone has no period.
-    pub(crate) fn achieved_period_s(&self) -> Option<f64> {
+    pub fn achieved_period_s(&self) -> Option<f64> {
         let [first, .., last] = self.bursts[..] else { return None };
         Some((last.start_s - first.start_s) / (self.bursts.len() - 1) as f64)
     }
 
     /// Returns how many bursts ended after the next one was due.
-    pub(crate) fn n_late(&self, period_s: f64) -> usize {
+    pub fn n_late(&self, period_s: f64) -> usize {
         let due = |index: usize| (index + 1) as f64 * period_s;
         let followed = self.bursts.iter().take(self.bursts.len().saturating_sub(1));
         followed.enumerate().filter(|(index, burst)| burst.end_s > due(*index)).count()
@@ -150,22 +156,26 @@ impl Performed {
 /// How often a skeleton looks whether it is to stop.
 const LOOKS_AGAIN: Duration = Duration::from_millis(100);
 
-/// Runs the skeleton to its end, or until a process fails; what was done until then is kept either way.
-///
-/// `progress` hears how many bursts all processes have finished, and of how many. `stop` ends it as a failure of a process does.
-pub(crate) fn perform(
-    skeleton: &Skeleton,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(u32, u32),
-) -> anyhow::Result<Performed> {
+/// Makes the folder of a skeleton: gone when it is dropped, unless the skeleton keeps it.
+pub fn make_folder(skeleton: &Skeleton) -> anyhow::Result<PrivateDir> {
     // Its path is absolute, so that it means the same to the processes; removed on every way out.
     let mut folder = PrivateDir::new_in(&skeleton.dir, "ioskel")
-        .with_context(|| format!("cannot make a folder in {}", skeleton.dir.display()))
-        .hint("choose a folder you can write to with --dir")?;
+        .with_context(|| format!("cannot make a folder in {}", skeleton.dir.display()))?;
     if skeleton.keep {
         folder.keep();
     }
+    Ok(folder)
+}
 
+/// Runs the skeleton in its folder to its end, or until a process fails; what was done until then is kept either way.
+///
+/// `progress` hears how many bursts all processes have finished, and of how many. `stop` ends it as a failure of a process does.
+pub fn perform(
+    skeleton: &Skeleton,
+    folder: &PrivateDir,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(u32, u32),
+) -> anyhow::Result<Performed> {
     let (send, receive) = mpsc::channel();
     let mut crew = Crew { children: Vec::new() };
     for rank in 0..skeleton.n_processes {
@@ -406,7 +416,7 @@ fn next_unit(state: &mut u64) -> f64 {
 
 #[cfg(test)]
 impl Skeleton {
-    pub(super) fn for_tests() -> Self {
+    pub(crate) fn for_tests() -> Self {
         Skeleton {
             period_s: 1.0,
             compute_s: None,

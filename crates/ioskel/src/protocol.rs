@@ -12,17 +12,22 @@ use iotide_trace::Op;
 
 /// One call on a file, in nanoseconds since the common start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Operation {
-    pub(crate) rank: u32,
-    pub(crate) op: Op,
-    pub(crate) start_ns: u64,
-    pub(crate) end_ns: u64,
-    pub(crate) bytes: u64,
+pub struct Operation {
+    /// Which process.
+    pub rank: u32,
+    /// Whether it wrote or read.
+    pub op: Op,
+    /// When it began, in nanoseconds from the start.
+    pub start_ns: u64,
+    /// When it was done.
+    pub end_ns: u64,
+    /// How much was moved.
+    pub bytes: u64,
 }
 
 /// What a process tells its skeleton.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Message {
+pub(crate) enum Message {
     Ready,
     Burst { index: u32, start_ns: u64, end_ns: u64 },
     Op { op: Op, start_ns: u64, end_ns: u64, bytes: u64 },
@@ -46,7 +51,7 @@ impl fmt::Display for Message {
 
 impl Message {
     /// Reads a line as [`Message`]'s `Display` writes it.
-    pub(super) fn parse(line: &str) -> Option<Self> {
+    pub(crate) fn parse(line: &str) -> Option<Self> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let mut numbers = rest.split(' ');
         Some(match word {

@@ -4,26 +4,19 @@
 //! processes write (or read) a burst, compute, and come back a period later. Here nothing is computed; the bursts are
 //! real.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
-
+use iotide_ioskel::{Performed, Skeleton, is_ioskel, make_folder, perform, write_events};
 use iotide_report::quantity::{human_bytes, parse_probability};
 
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
 pub(crate) use iotide_report::quantity::{parse_seconds, parse_size};
-
-pub(crate) use self::skeleton::{Performed, Skeleton, perform};
-
-mod protocol;
-mod skeleton;
-mod worker;
 
 /// Run a workload with a known rhythm
 ///
@@ -93,11 +86,12 @@ Examples:
 pub(crate) fn run(ui: &mut Ui, args: &IoskelArgs) -> anyhow::Result<ExitStatus> {
     let skeleton = args.skeleton()?;
     if let Some(rank) = args.worker {
-        return worker::run(&skeleton, rank).map(|()| ExitStatus::Done);
+        return iotide_ioskel::work(&skeleton, rank).map(|()| ExitStatus::Done);
     }
     // Opened before the run: that it cannot be written should be known before an hour has passed, not after.
     let log = args.log.as_deref().map(create_log).transpose()?;
-    let performed = perform(&skeleton, &AtomicBool::new(false), &mut |done, total| {
+    let folder = make_folder(&skeleton).hint("choose a folder you can write to with --dir")?;
+    let performed = perform(&skeleton, &folder, &AtomicBool::new(false), &mut |done, total| {
         ui.progress(format_args!("burst {done} of {total}"))
     })?;
     if let (Some(mut log), Some(path)) = (log, &args.log) {
@@ -172,37 +166,8 @@ pub(crate) fn expand_name(args: Vec<OsString>) -> anyhow::Result<Vec<OsString>> 
     Ok(program.into_iter().chain(options.into_iter().map(OsString::from)).chain(args).collect())
 }
 
-/// Whether the program was called by the skeleton's own name, with or without settings in it.
-fn is_ioskel(program: &OsStr) -> bool {
-    let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
-    name == "ioskel" || name.starts_with("ioskel.")
-}
-
 fn create_log(path: &Path) -> anyhow::Result<File> {
     File::create(path).with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// Writes the operations as an event table, in order of time.
-pub(crate) fn write_events(file: &mut impl Write, performed: &Performed) -> std::io::Result<()> {
-    let mut file = BufWriter::new(file);
-    writeln!(file, "# runtime_s={:.9}", performed.runtime_s)?;
-    writeln!(file, "# nprocs={}", performed.n_processes)?;
-    writeln!(file, "# exe={}", performed.exe)?;
-    writeln!(file, "# start_time={}", performed.start_time_s)?;
-    writeln!(file, "rank,op,start,end,bytes,file")?;
-    for operation in &performed.operations {
-        writeln!(
-            file,
-            "{},{},{:.9},{:.9},{},rank-{}.dat",
-            operation.rank,
-            operation.op.name(),
-            operation.start_ns as f64 * 1e-9,
-            operation.end_ns as f64 * 1e-9,
-            operation.bytes,
-            operation.rank,
-        )?;
-    }
-    file.flush()
 }
 
 fn summary(skeleton: &Skeleton, performed: &Performed) -> String {
