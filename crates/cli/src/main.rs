@@ -71,7 +71,7 @@ Examples:
   iotide info job.darshan                  what does this log hold, and what did it lose?
   iotide categorize /logs --out results    what did all the jobs of the year do?
   iotide model --from-traces *.darshan     how does it scale?
-  iotide simulate io report                what would scheduling by rhythm do?
+  iotide simulate io rr9537                what would scheduling by rhythm do?
   iotide simulate system system.json       which state will the storage be in?
   iotide serve                             watch every job of this machine, live
   iotide demo                              see it all at work on this machine
