@@ -17,8 +17,7 @@
 //! Counts of a process while it runs stand in a file of another kind, which changes in place: [`page`].
 //!
 //! Messages between a program and the arbiter of its storage are another, smaller matter: [`GateMessage`]. So are questions of controllers
-//! to a daemon:
-//! [`RpcQuestion`].
+//! to a daemon: [`RpcQuestion`].
 //!
 //! **Constraints:** `no_std`, no dependency, no allocation, no `unsafe`: the encoder runs inside other people's programs.
 //! The decoder checks every length before it uses it and never panics, whatever the bytes.
