@@ -1,4 +1,4 @@
-//! What is done about I/O, for real: the closed loop beside a daemon, and the ways it shares with commands that people run.
+//! Actions on I/O, for real: the closed loop beside a daemon, and the ways it shares with commands that people run.
 //!
 //! [`Acting`] looks at the jobs now and then, proposes what its rules ([`ActSettings`]) permit, and carries it out: `target` tells arbiters and mounts of periods,
 //! `stagers` stage what jobs write, `resizer` changes sizes. Decisions are `iotide_sched::act`'s; here is what they need of the world.

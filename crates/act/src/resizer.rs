@@ -54,7 +54,7 @@ struct View {
     listing: Listing,
     wanted: Vec<WantedResize>,
     trouble: Option<String>,
-    /// What could not be taken back: jobs, and why.
+    /// Changes that could not be taken back: jobs, and why.
     left: BTreeMap<String, String>,
     done: Vec<(u64, Result<(), String>)>,
 }
@@ -74,7 +74,7 @@ impl Resizer {
     const PATIENCE_S: f64 = 60.0;
     /// Slurm is not asked more often than this.
     const LEAST_INTERVAL: Duration = Duration::from_secs(1);
-    /// What is taken back at the end takes at most so long.
+    /// Timeout for taking changes back at the end.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     pub(crate) fn new(
@@ -357,7 +357,7 @@ impl Worker {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is needed to change sizes. What an earlier controller left when it was killed is taken back first.
+    /// Returns Slurm and the actuators, which change sizes. Changes that an earlier controller left when it was killed are taken back first.
     fn begin<'a>(
         &self,
         actuators: &'a mut Option<(Slurm, Actuators)>,
