@@ -224,7 +224,7 @@ fn receiving(function: MpiFunction, status: usize, call: impl FnOnce(usize) -> c
     result
 }
 
-/// What may be asked of MPI about a call's arguments.
+/// Queries that MPI may be sent about a call's arguments.
 #[derive(Clone, Copy)]
 pub(super) struct Asked {
     abi: Abi,
