@@ -132,7 +132,7 @@ const IN_MEMORY: u8 = 1;
 /// It does not say whether a read would wait.
 const MAY_WAIT: u8 = 2;
 
-/// Type of tmpfs by `statfs`. It cannot be asked and need not be.
+/// Type of tmpfs in `statfs`. It cannot be asked whether a read would wait, and need not be.
 const TMPFS: i64 = 0x0102_1994;
 
 impl OpenFile {

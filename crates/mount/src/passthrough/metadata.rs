@@ -1,4 +1,4 @@
-//! Metadata of a file beside its data.
+//! Metadata of a file.
 
 use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
