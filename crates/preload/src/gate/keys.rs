@@ -8,7 +8,7 @@ use iotide_wire::{GateChallenge, GateClaim, GateHello, GateKey, GateKeyText};
 use super::{SILENCE_NS, hear_all, send_all};
 use crate::{clock, sys};
 
-/// Key by the environment.
+/// Key that the environment names.
 #[derive(Clone, Copy)]
 enum Key {
     /// There is none.
