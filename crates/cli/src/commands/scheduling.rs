@@ -1,4 +1,4 @@
-//! What a mount and an arbiter are told alike: who is served when.
+//! Options that a mount and an arbiter share: who is served when.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -107,7 +107,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ApplyArgs) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Failed)
 }
 
-/// What a server of Lustre does now, to be put back in the end.
+/// Returns the present policies of a Lustre server, to be restored at the end.
 fn former(ui: &mut Ui, args: &ApplyArgs, stop: &AtomicBool) -> Vec<String> {
     if args.controller != System::LustreTbf || args.dry_run {
         return Vec::new();

@@ -59,7 +59,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ShowArgs) -> anyhow::Result<ExitStatus> {
     }
 }
 
-/// What everyone says, and whether all have answered: one that is away does not hide the others.
+/// Returns the answers of all sources, and whether all have answered: one that is away does not hide the others.
 fn ask_all(ui: &mut Ui, sources: &[Source]) -> anyhow::Result<(Vec<WhoKnows>, bool)> {
     let mut asked = Vec::new();
     let mut troubles = Vec::new();
@@ -99,7 +99,7 @@ fn ask_all(ui: &mut Ui, sources: &[Source]) -> anyhow::Result<(Vec<WhoKnows>, bo
     }
 }
 
-/// What a daemon or a detector knows, and the storages a daemon acts on.
+/// Returns the jobs of a daemon or a detector, and the storages a daemon acts on.
 fn ask_source(source: &Source) -> anyhow::Result<SourceJobs> {
     let jobs = source.ask().hint("`iotide serve` starts a daemon, `iotide detect --listen` a detector")?;
     let socket = match source {

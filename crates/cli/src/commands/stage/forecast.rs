@@ -1,4 +1,4 @@
-//! What others know of the job whose files are staged: its trace, as it grows or is sent, or somebody who predicts it already.
+//! Sources of predictions for the job whose files are staged: its trace, as it grows or is sent, or a program that predicts it already.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -235,7 +235,7 @@ struct Watching {
     follower: Follower,
     began: Instant,
     began_unix_s: f64,
-    /// What the job has moved so far.
+    /// Bytes moved by the job so far.
     n_bytes: f64,
     tell: Sender<Hint>,
 }
