@@ -5,12 +5,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, anyhow};
 use iotide_daemon::client::{self, in_query};
-use iotide_daemon::places;
 use iotide_report::{JobDocument, JobList, ModelLines, NodeList};
 
 use super::ioskel::parse_seconds;
 use super::{Form, OutputArgs};
 use crate::ExitStatus;
+use crate::config::Config;
 use crate::ui::{Hint, Ui};
 
 /// List the jobs that the daemon has seen
@@ -234,7 +234,7 @@ pub(super) fn ask_at(socket: &Path, path: &str) -> anyhow::Result<Vec<u8>> {
 
 /// Asks the daemon to do something.
 pub(super) fn send(method: &str, path: &str, body: &[u8]) -> anyhow::Result<Vec<u8>> {
-    send_to(&places::socket_to_ask(), method, path, body)
+    send_to(&Config::held().daemon(), method, path, body)
 }
 
 fn send_to(socket: &Path, method: &str, path: &str, body: &[u8]) -> anyhow::Result<Vec<u8>> {

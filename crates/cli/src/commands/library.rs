@@ -15,6 +15,7 @@ use iotide_wire::Fnv1a;
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 
 use crate::ExitStatus;
+use crate::config::Config;
 use crate::ui::{Hint, Ui};
 
 /// Print the path of the tracer's library
@@ -37,7 +38,7 @@ Examples:
 /// Where programs can load the library from.
 #[derive(clap::Args, Debug, Default)]
 pub(super) struct LibraryPlace {
-    /// Directory for the tracer's library, for instance one that all nodes share [default: where it is installed, or a cache]
+    /// Directory for the tracer's library, for instance one that all nodes share [default: library_dir of `iotide config`, else where it is installed, else a cache]
     #[arg(long, value_name = "DIR")]
     library_dir: Option<PathBuf>,
 }
@@ -79,7 +80,7 @@ fn find_file(place: &LibraryPlace) -> anyhow::Result<PathBuf> {
     if CARRIED.is_empty() {
         bail!("this program was built without the tracer's library; `cargo build` makes both");
     }
-    if let Some(folder) = &place.library_dir {
+    if let Some(folder) = place.library_dir.as_deref().or(Config::held().library_dir()) {
         return unpack(folder, &name_of(CARRIED), CARRIED);
     }
     let program =

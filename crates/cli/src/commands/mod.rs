@@ -19,6 +19,7 @@ mod arbiter;
 mod categorize;
 mod compare;
 mod completions;
+mod config;
 mod convert;
 mod decisions;
 mod demo;
@@ -79,12 +80,28 @@ pub(crate) enum Command {
     Web(web::WebArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
+    Config(config::ConfigArgs),
     Library(library::LibraryArgs),
     Completions(completions::CompletionsArgs),
     Man(completions::ManArgs),
 }
 
 impl Command {
+    /// Whether a mistake in the settings is said and no more: programs run, are served, and learn where the library is all the same.
+    pub(crate) fn runs_whatever_the_settings(&self) -> bool {
+        matches!(
+            self,
+            Command::Record(_)
+                | Command::Run(_)
+                | Command::Serve(_)
+                | Command::Mount(_)
+                | Command::Arbiter(_)
+                | Command::Stage(_)
+                | Command::Library(_)
+                | Command::Completions(_)
+        ) || matches!(self, Command::Config(args) if args.is_example())
+    }
+
     pub(crate) fn run(&self, ui: &mut Ui) -> anyhow::Result<ExitStatus> {
         match self {
             Command::Detect(args) => detect::run(ui, args),
@@ -115,6 +132,7 @@ impl Command {
             Command::Web(args) => web::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),
+            Command::Config(args) => config::run(ui, args),
             Command::Library(args) => library::run(ui, args),
             Command::Completions(args) => completions::run(ui, args),
             Command::Man(args) => completions::run_man(ui, args),

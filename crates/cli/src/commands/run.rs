@@ -43,5 +43,6 @@ pub(crate) fn run(ui: &mut Ui, args: &RunArgs) -> anyhow::Result<ExitStatus> {
     let page = args.page.clone().unwrap_or_else(beside);
     ui.out_file(&page, &RunPage { report, plots: vec![answer.plots] }.html())?;
     ui.status(format_args!("  page: {} (open it in a browser)", page.display()));
+    record::say_next(ui, &trace);
     Ok(recorded.status)
 }
