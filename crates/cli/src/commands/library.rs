@@ -4,13 +4,14 @@
 //! written once into a folder that no other user can write to. It is compared byte by byte before every use.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use iotide_private::{OpenDir, open_ordinary};
+use iotide_private::{FileSystem, OpenDir, open_ordinary};
 use iotide_wire::Fnv1a;
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 
@@ -95,6 +96,28 @@ fn find_file(place: &LibraryPlace) -> anyhow::Result<PathBuf> {
         .context("there is no directory for the tracer's library")
         .hint("`--library-dir DIR` names one")?;
     unpack(&folder, &name_of(CARRIED), CARRIED)
+}
+
+/// Programs that start others on other nodes.
+const LAUNCHERS: [&str; 8] = ["mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun", "srun", "jsrun", "flux"];
+
+/// Says that ranks on other nodes may find no library, if a program is about to start some there.
+pub(super) fn warn_of_other_nodes(ui: &mut Ui, library: &Path, program: &[OsString]) {
+    let names = |arg: &OsString, known: &[&str]| known.iter().any(|name| arg == name);
+    let name = program.first().and_then(|program| Path::new(program).file_name()).unwrap_or_default();
+    let n_nodes = ["SLURM_JOB_NUM_NODES", "SLURM_NNODES"].iter().find_map(|name| env::var(name).ok()?.parse().ok());
+    let hosts = ["-H", "-host", "--host", "-hosts", "-hostfile", "--hostfile", "-machinefile", "--machinefile"];
+    let is_far = n_nodes.is_some_and(|n: u32| n > 1) || program.iter().any(|arg| names(arg, &hosts));
+    if !is_far || !LAUNCHERS.iter().any(|launcher| name == *launcher) {
+        return;
+    }
+    if let Ok(FileSystem { kind, is_shared: false, .. }) = FileSystem::of(library) {
+        ui.warning(format_args!(
+            "iotide: {} is on a file system of this node ({kind}); ranks on nodes without that file are not traced\n\
+             hint: `--library-dir DIR` names a directory that all nodes share; `library_dir` of `iotide config` does so for good",
+            library.display()
+        ));
+    }
 }
 
 /// The name of a file with these bytes, so that versions do not meet.

@@ -123,6 +123,7 @@ pub(super) fn record(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<Recorded>
         return write_header(ui, directory).map(Recorded::from);
     }
     let library = library::find(&args.library)?;
+    library::warn_of_other_nodes(ui, &library, &args.program);
     let rank = Rank::of_this_process(args.rank_from.as_deref());
     let pages = if args.live { live::directory(ui) } else { None };
     if args.live && !args.wants_trace() {

@@ -31,6 +31,6 @@ impl HintSource for Speaking {
     }
 
     fn note(&self, news: &str) {
-        Ui::new().status(news);
+        Ui::new().warning(news);
     }
 }

@@ -106,9 +106,9 @@ pub(crate) fn run(ui: &mut Ui, args: &ApplyArgs) -> anyhow::Result<ExitStatus> {
     if left.is_empty() {
         return Ok(ExitStatus::Done);
     }
-    ui.status(format_args!("this could not be taken back:"));
+    ui.warning("this could not be taken back:");
     for action in left {
-        ui.status(format_args!("  {action}"));
+        ui.warning(format_args!("  {action}"));
     }
     Ok(ExitStatus::Failed)
 }
@@ -143,7 +143,7 @@ fn do_all(
         }
         // Whether somebody reads along or not: what was begun must be ended.
         if let Err(error) = carry_out(action, Duration::from_secs_f64(args.timeout), is_over) {
-            ui.status(format_args!("{error:#}"));
+            ui.warning(format_args!("{error:#}"));
             if error.downcast_ref::<Hung>().is_some() {
                 failed.extend_from_slice(&actions[i..]);
                 break;
