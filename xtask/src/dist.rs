@@ -55,7 +55,9 @@ impl Release {
         let version = version.and_then(|rest| rest.split('"').next()).ok_or("Cargo.toml has no version")?;
         let time = match std::env::var("SOURCE_DATE_EPOCH") {
             Ok(time) => time,
-            Err(_) => output(Command::new("git").current_dir(repository()).args(["log", "-1", "--format=%ct"]))?,
+            Err(_) => {
+                output(Command::new("git").current_dir(repository()).args(["log", "-1", "--format=%ct"]))?
+            }
         };
         let folder = target().join("dist");
         Ok(Self { version: version.to_owned(), time: time.trim().to_owned(), folder })
@@ -84,13 +86,17 @@ fn pack(builds: bool) -> Result<Outcome, String> {
     fresh(&out)?;
     let tree = tree::make(&release, &program, &library)?;
     let tarball = packages::tarball(&release, &tree, &out)?;
-    fs::write(out.join(format!("iotide-{}.cdx.json", release.version)), sbom::make(&release)?).map_err(said)?;
+    fs::write(out.join(format!("iotide-{}.cdx.json", release.version)), sbom::make(&release)?)
+        .map_err(said)?;
     packages::debs(&release, &tree, &out)?;
     packages::rpms(&release, &tree, &out)?;
     packages::checksums(&out)?;
     let size = fs::metadata(&tarball).map_err(said)?.len();
     print!("{}", output(Command::new("ls").arg("-l").arg(&out))?);
-    println!("newest symbols: GLIBC_{}.{} or older; tarball {size} bytes of at most {MOST_BYTES}", GLIBC.0, GLIBC.1);
+    println!(
+        "newest symbols: GLIBC_{}.{} or older; tarball {size} bytes of at most {MOST_BYTES}",
+        GLIBC.0, GLIBC.1
+    );
     Ok(if size > MOST_BYTES { Outcome::Wanting } else { Outcome::Good })
 }
 
@@ -135,7 +141,9 @@ fn run_in(folder: &Path, command: &mut Command) -> Result<(), String> {
 
 /// Returns what a command prints.
 fn output(command: &mut Command) -> Result<String, String> {
-    let output = command.output().map_err(|error| format!("cannot start {}: {error}", command.get_program().display()))?;
+    let output = command
+        .output()
+        .map_err(|error| format!("cannot start {}: {error}", command.get_program().display()))?;
     if !output.status.success() {
         let why = String::from_utf8_lossy(&output.stderr).into_owned();
         return Err(format!("{} {}: {why}", command.get_program().display(), line_of(command)));

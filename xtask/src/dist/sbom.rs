@@ -10,7 +10,18 @@ use crate::chores::repository;
 /// Returns the document.
 pub(super) fn make(release: &Release) -> Result<String, String> {
     let listed = output(Command::new("cargo").current_dir(repository()).args([
-        "tree", "--locked", "--package", "iotide", "--edges", "normal", "--target", TRIPLE, "--prefix", "none", "--format", "{p}|{l}",
+        "tree",
+        "--locked",
+        "--package",
+        "iotide",
+        "--edges",
+        "normal",
+        "--target",
+        TRIPLE,
+        "--prefix",
+        "none",
+        "--format",
+        "{p}|{l}",
     ]))?;
     Ok(document(release, &listed, &checksums(&read(&repository().join("Cargo.lock"))?)))
 }
@@ -22,7 +33,9 @@ fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
         line.map(|rest| rest.trim_end_matches('"').to_owned())
     };
     lock.split("[[package]]")
-        .filter_map(|block| Some(((value(block, "name")?, value(block, "version")?), value(block, "checksum")?)))
+        .filter_map(|block| {
+            Some(((value(block, "name")?, value(block, "version")?), value(block, "checksum")?))
+        })
         .collect()
 }
 
@@ -35,7 +48,8 @@ fn document(release: &Release, listed: &str, checksums: &BTreeMap<(String, Strin
             Some((words.next()?, words.next()?.strip_prefix('v')?, licence.trim_end_matches("(*)").trim()))
         })
         .collect();
-    let mut json = String::from("{\n  \"bomFormat\": \"CycloneDX\",\n  \"specVersion\": \"1.5\",\n  \"version\": 1,\n");
+    let mut json =
+        String::from("{\n  \"bomFormat\": \"CycloneDX\",\n  \"specVersion\": \"1.5\",\n  \"version\": 1,\n");
     let _ = writeln!(
         json,
         "  \"metadata\": {{\"component\": {{\"type\": \"application\", \"name\": \"iotide\", \"version\": \"{}\"}}}},\n  \"components\": [",
@@ -63,7 +77,11 @@ mod tests {
     fn each_crate_is_listed_once_with_licence_and_checksum() {
         let release = Release { version: "1.2.3".to_owned(), time: "0".to_owned(), folder: "/".into() };
         let lock = "[[package]]\nname = \"a\"\nversion = \"0.1.0\"\nsource = \"r\"\nchecksum = \"ff\"\n\n[[package]]\nname = \"iotide\"\nversion = \"1.2.3\"\n";
-        let json = document(&release, "iotide v1.2.3 (/x)|MIT\na v0.1.0|MIT/Apache-2.0\na v0.1.0|MIT/Apache-2.0 (*)\n", &checksums(lock));
+        let json = document(
+            &release,
+            "iotide v1.2.3 (/x)|MIT\na v0.1.0|MIT/Apache-2.0\na v0.1.0|MIT/Apache-2.0 (*)\n",
+            &checksums(lock),
+        );
         assert_eq!(json.matches("\"name\": \"a\"").count(), 1, "{json}");
         assert!(json.contains("\"content\": \"ff\"") && json.contains("MIT OR Apache-2.0"), "{json}");
     }
