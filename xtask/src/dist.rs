@@ -105,7 +105,7 @@ fn build(release: &Release) -> Result<(), String> {
     let venv = release.folder.join("venv");
     if !venv.join("bin/cargo-zigbuild").exists() {
         run_in(repository(), Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-        let pip = ["-m", "pip", "install", "--quiet", "ziglang==0.15.1", "cargo-zigbuild==0.24.0"];
+        let pip = ["-m", "pip", "install", "--quiet", "ziglang==0.17.0", "cargo-zigbuild==0.24.0"];
         run_in(repository(), Command::new(venv.join("bin/python3")).args(pip))?;
     }
     let path = std::env::var("PATH").unwrap_or_default();

@@ -209,9 +209,7 @@ impl Config {
         let mut report = ConfigReport::new();
         for (setting, (value, origin)) in SETTINGS.iter().zip(&self.values) {
             let (source, place) = match origin {
-                _ if setting.name == "quiet" && is_quiet_by_option => {
-                    ("option", Some("--quiet".to_owned()))
-                }
+                _ if setting.name == "quiet" && is_quiet_by_option => ("option", Some("--quiet".to_owned())),
                 Origin::Default => ("default", None),
                 Origin::File(path) => ("file", Some(path.display().to_string())),
                 Origin::Environment(name) => ("environment", Some((*name).to_owned())),
@@ -230,7 +228,9 @@ impl Config {
 
 /// Returns a file that sets nothing and explains everything.
 pub(crate) fn example() -> String {
-    let mut text = String::from("# Settings of iotide, in ~/.config/iotide/config.toml. `iotide config` shows what holds.\n");
+    let mut text = String::from(
+        "# Settings of iotide, in ~/.config/iotide/config.toml. `iotide config` shows what holds.\n",
+    );
     for setting in &SETTINGS {
         let example = match setting.default {
             "" => "\"/…\"".to_owned(),
@@ -278,7 +278,8 @@ mod tests {
         assert_eq!(config.fault(), None);
         assert!(config.has_binary_units() && config.is_quiet());
         assert_eq!(config.has_colours(), Some(false));
-        let sources: Vec<String> = config.report(false).settings.iter().map(|row| row.source.clone()).collect();
+        let sources: Vec<String> =
+            config.report(false).settings.iter().map(|row| row.source.clone()).collect();
         assert_eq!(sources, ["file", "environment", "file", "default", "default", "default"]);
     }
 
@@ -294,13 +295,20 @@ mod tests {
         assert!(fault("units = \"si\"\nquiet = tru\n").starts_with("line 2: "));
         let config = read("units = 7\nquiet = true\n", &[("IOTIDE_UNITS", "metric")]);
         assert!(config.is_quiet() && !config.has_binary_units());
-        assert_eq!(read("", &[("IOTIDE_UNITS", "metric")]).fault(), Some("IOTIDE_UNITS=metric: expected \"si\" or \"iec\""));
+        assert_eq!(
+            read("", &[("IOTIDE_UNITS", "metric")]).fault(),
+            Some("IOTIDE_UNITS=metric: expected \"si\" or \"iec\"")
+        );
     }
 
     #[test]
     fn the_example_sets_nothing_and_is_read_when_its_lines_are_used() {
         assert_eq!(read(&example(), &[]).report(false), read("", &[]).report(false));
-        let used: String = example().lines().filter(|line| line.contains(" = ")).map(|line| format!("{}\n", &line[2..])).collect();
-        assert_eq!(read(&used, &[]).fault(), None);
+        let text = example();
+        let used = text.lines().filter_map(|line| line.strip_prefix("# "));
+        let used: Vec<&str> = used
+            .filter(|line| SETTINGS.iter().any(|setting| line.starts_with(&format!("{} = ", setting.name))))
+            .collect();
+        assert_eq!((used.len(), read(&used.join("\n"), &[]).fault()), (SETTINGS.len(), None));
     }
 }

@@ -20,11 +20,7 @@ pub const FOOT: &str = "</main>\n</body>\n</html>\n";
 
 /// The tag that opens a page; scripts learn from it which units the page has.
 pub fn root() -> &'static str {
-    if text::has_binary_units() {
-        "<html lang=\"en\" data-units=\"iec\">\n"
-    } else {
-        "<html lang=\"en\">\n"
-    }
+    if text::has_binary_units() { "<html lang=\"en\" data-units=\"iec\">\n" } else { "<html lang=\"en\">\n" }
 }
 
 /// The page up to its body. It will run `script` and wear `style`, and nothing else: the script must follow as it is here.

@@ -99,14 +99,17 @@ fn find_file(place: &LibraryPlace) -> anyhow::Result<PathBuf> {
 }
 
 /// Programs that start others on other nodes.
-const LAUNCHERS: [&str; 8] = ["mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun", "srun", "jsrun", "flux"];
+const LAUNCHERS: [&str; 8] =
+    ["mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun", "srun", "jsrun", "flux"];
 
 /// Says that ranks on other nodes may find no library, if a program is about to start some there.
 pub(super) fn warn_of_other_nodes(ui: &mut Ui, library: &Path, program: &[OsString]) {
     let names = |arg: &OsString, known: &[&str]| known.iter().any(|name| arg == name);
     let name = program.first().and_then(|program| Path::new(program).file_name()).unwrap_or_default();
-    let n_nodes = ["SLURM_JOB_NUM_NODES", "SLURM_NNODES"].iter().find_map(|name| env::var(name).ok()?.parse().ok());
-    let hosts = ["-H", "-host", "--host", "-hosts", "-hostfile", "--hostfile", "-machinefile", "--machinefile"];
+    let n_nodes =
+        ["SLURM_JOB_NUM_NODES", "SLURM_NNODES"].iter().find_map(|name| env::var(name).ok()?.parse().ok());
+    let hosts =
+        ["-H", "-host", "--host", "-hosts", "-hostfile", "--hostfile", "-machinefile", "--machinefile"];
     let is_far = n_nodes.is_some_and(|n: u32| n > 1) || program.iter().any(|arg| names(arg, &hosts));
     if !is_far || !LAUNCHERS.iter().any(|launcher| name == *launcher) {
         return;

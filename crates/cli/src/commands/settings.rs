@@ -19,7 +19,9 @@ pub(super) struct SettingsArgs {
 impl SettingsArgs {
     /// The defaults, and over them what the file says.
     pub(super) fn read(&self) -> anyhow::Result<Settings> {
-        let Some(path) = self.settings.as_deref().or(Config::held().thresholds()) else { return Ok(Settings::default()) };
+        let Some(path) = self.settings.as_deref().or(Config::held().thresholds()) else {
+            return Ok(Settings::default());
+        };
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
         Settings::from_toml(&name, &text).map_err(advised)

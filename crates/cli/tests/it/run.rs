@@ -20,7 +20,12 @@ fn a_program_is_recorded_answered_and_shown_as_a_page_and_ends_as_it_did() {
     let (status, said) = run(&dir, &["--", "sh", "-c", script]);
     assert_eq!(status, Some(3), "{said}");
     assert!(said.contains("period") && said.contains("page: iotide-trace.html"), "{said}");
-    assert!(said.ends_with("  next: iotide report iotide-trace (a page), iotide detect iotide-trace (its rhythm)\n"), "{said}");
+    assert!(
+        said.ends_with(
+            "  next: iotide report iotide-trace (a page), iotide detect iotide-trace (its rhythm)\n"
+        ),
+        "{said}"
+    );
     let page = std::fs::read_to_string(dir.path().join("iotide-trace.html")).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("period"));
     let (status, said) =

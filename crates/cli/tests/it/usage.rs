@@ -32,7 +32,7 @@ fn a_command_line_that_makes_no_sense_fails_with_one_message() {
 
       tip: a similar subcommand exists: 'detect'
 
-    Usage: iotide <COMMAND>
+    Usage: iotide [OPTIONS] <COMMAND>
 
     For more information, try '--help'.
     "#);
