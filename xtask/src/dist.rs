@@ -88,6 +88,7 @@ fn pack(builds: bool) -> Result<Outcome, String> {
     let tarball = packages::tarball(&release, &tree, &out)?;
     fs::write(out.join(format!("iotide-{}.cdx.json", release.version)), sbom::make(&release)?)
         .map_err(said)?;
+    packages::sources(&release, &out)?;
     packages::debs(&release, &tree, &out)?;
     packages::rpms(&release, &tree, &out)?;
     packages::checksums(&out)?;

@@ -36,6 +36,18 @@ pub(super) fn tarball(release: &Release, tree: &Tree, out: &Path) -> Result<Path
     Ok(file)
 }
 
+/// Packs the sources as they are committed, for recipes that build.
+pub(super) fn sources(release: &Release, out: &Path) -> Result<(), String> {
+    let file = out.join(format!("iotide-{}.tar.gz", release.version));
+    let mut git = Command::new("git");
+    git.args(["-c", "tar.tar.gz.command=gzip -9n", "archive"])
+        .arg(format!("--prefix=iotide-{}/", release.version))
+        .arg("--output")
+        .arg(file)
+        .arg("HEAD");
+    run_in(repository(), &mut git)
+}
+
 /// Packs both packages for Debian and its like.
 pub(super) fn debs(release: &Release, tree: &Tree, out: &Path) -> Result<(), String> {
     if !is_there("dpkg-deb") {

@@ -98,7 +98,7 @@ files >after
 diff before after | grep -v -e '^[0-9,acd]*$' -e '> /var/lib/iotide' && { echo "left behind"; exit 1; }
 
 step "the tarball, unpacked anywhere"
-tar xf /dist/iotide-*.tar.gz -C "$work"
+tar xf /dist/iotide-*-linux-gnu.tar.gz -C "$work"
 [ "$("$work"/iotide-*/bin/iotide library)" = "$(echo "$work"/iotide-*/lib/iotide/libiotide.so)" ]
 cd /
 rm -rf "$work"
