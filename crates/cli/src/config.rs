@@ -7,6 +7,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+#[cfg(feature = "system")]
 use iotide_daemon::places;
 use iotide_private::open_ordinary;
 use iotide_report::{ConfigReport, SettingEntry};
@@ -58,7 +59,7 @@ const SETTINGS: [Setting; 6] = [
     Setting {
         name: "daemon",
         doc: "Unix socket of the daemon to ask",
-        variable: Some(places::DAEMON_VARIABLE),
+        variable: Some("IOTIDE_DAEMON"),
         default: "",
         expected: "the path of a unix socket in quotes",
         holds: |value| !value.is_empty(),
@@ -190,8 +191,14 @@ impl Config {
     }
 
     /// The socket of the daemon to ask.
+    #[cfg(feature = "system")]
     pub(crate) fn daemon(&self) -> PathBuf {
         self.value("daemon").map_or_else(places::socket_to_ask, places::socket_named)
+    }
+
+    #[cfg(not(feature = "system"))]
+    pub(crate) fn daemon(&self) -> PathBuf {
+        self.value("daemon").unwrap_or_default().into()
     }
 
     /// The directory of the tracer's library.

@@ -3,6 +3,9 @@
 //! Parses the command line, runs one command, and maps what came of it to an exit status: 0 done or found, 1 nothing
 //! found, 2 failed. A reader that went away (`iotide … | head`) is not a failure.
 
+// The analysis side alone uses less of what all commands share.
+#![cfg_attr(not(feature = "system"), allow(dead_code))]
+
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -75,7 +78,7 @@ fn run(ui: &mut Ui, command: &Command) -> anyhow::Result<ExitStatus> {
 ///
 /// Records or reads traces of a program's I/O and reports whether it is periodic, what the period is, and how certain that is.
 #[derive(clap::Parser, Debug)]
-#[command(version, propagate_version = true, max_term_width = 100, after_help = EXAMPLES, help_template = TEMPLATE)]
+#[command(version, propagate_version = true, max_term_width = 100, help_template = TEMPLATE)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -118,14 +121,22 @@ pub(crate) fn command_line() -> clap::Command {
     command.build();
     let mut groups = String::new();
     for (title, names) in GROUPS {
-        let _ = writeln!(groups, "{title}:");
-        for name in *names {
-            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
-            let _ = writeln!(groups, "  {name:12} {}", about.cloned().unwrap_or_default());
+        let there = names.iter().filter_map(|name| command.find_subcommand(name));
+        let rows: Vec<String> = there
+            .map(|below| {
+                format!("  {:12} {}\n", below.get_name(), below.get_about().cloned().unwrap_or_default())
+            })
+            .collect();
+        if !rows.is_empty() {
+            let _ = writeln!(groups, "{title}:\n{}", rows.concat());
         }
-        groups.push('\n');
     }
-    with_quiet(Cli::command().before_help(groups.trim_end().to_owned()))
+    let is_there = |line: &&str| {
+        let name = line.strip_prefix("  iotide ").and_then(|rest| rest.split(' ').next());
+        name.is_none_or(|name| name == "COMMAND" || command.find_subcommand(name).is_some())
+    };
+    let examples: Vec<&str> = EXAMPLES.lines().filter(is_there).collect();
+    with_quiet(Cli::command().before_help(groups.trim_end().to_owned()).after_help(examples.join("\n")))
 }
 
 /// The name of `--quiet` among the arguments of each command.

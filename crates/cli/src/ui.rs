@@ -90,6 +90,17 @@ impl Ui {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
+    /// Writes the answer to a file, and says so.
+    pub(crate) fn answer_file(&mut self, path: &Path, text: &str) -> anyhow::Result<()> {
+        self.out_file(path, text)?;
+        if path.extension().is_some_and(|ending| ending == "html") {
+            self.status(format_args!("open {} in a browser", path.display()));
+        } else {
+            self.status(format_args!("written to {}", path.display()));
+        }
+        Ok(())
+    }
+
     /// Writes one of several results to a file in a folder for them.
     pub(crate) fn out_file_in(&mut self, folder: &OpenDir, name: &str, text: &str) -> anyhow::Result<()> {
         let written = folder.replace(name).and_then(|mut part| {

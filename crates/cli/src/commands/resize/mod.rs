@@ -4,7 +4,6 @@ use crate::ExitStatus;
 use crate::ui::Ui;
 
 pub(super) use actuators::{Actuators, Manner};
-pub(super) use advise::read_models;
 pub(super) use plan::{Deciding, Models, policy_named};
 pub(super) use slurm::{Listing, Slurm, SlurmArgs, checked_signal, may_expand, plain_word};
 

@@ -7,8 +7,8 @@ use iotide_daemon::store::{JobLimits, SeriesLimits};
 use iotide_daemon::{RedisAddress, RedisConfig};
 use iotide_http::Url;
 
+use super::super::asking::parse_ago;
 use super::super::ioskel::quantity::{parse_seconds, parse_size};
-use super::super::jobs::parse_ago;
 
 /// Options and settings of the same names. What is `None` is as usual.
 #[derive(clap::Args, Clone, Debug, Default)]

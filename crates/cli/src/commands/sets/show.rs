@@ -10,7 +10,7 @@ use iotide_report::{DecisionList, Document, Ink, Report, SourceJobs, SourceTarge
 use iotide_source::Source;
 
 use crate::ExitStatus;
-use crate::commands::jobs::unreadable;
+use crate::commands::asking::unreadable;
 use crate::commands::source::parse_source;
 use crate::commands::{Form, OutputArgs};
 use crate::ui::{Hint, Ui};

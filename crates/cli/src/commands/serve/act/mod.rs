@@ -23,7 +23,7 @@ use self::resize::Resizer;
 use self::sets::Target;
 use self::settings::Place;
 use self::stage::Stagers;
-use crate::commands::jobs::now_unix_s;
+use crate::commands::asking::now_unix_s;
 
 mod log;
 mod resize;
