@@ -9,7 +9,7 @@ use crate::chores::repository;
 const MIRROR: &str = "http://deb.debian.org/debian";
 /// Releases from the oldest; the registry has some of them.
 const SUITES: [&str; 4] = ["buster", "bullseye", "bookworm", "trixie"];
-const PACKAGES: &str = "gcc,libc6-dev,python3-minimal,openmpi-bin,libopenmpi-dev";
+const PACKAGES: [&str; 5] = ["gcc", "libc6-dev", "python3-minimal", "openmpi-bin", "libopenmpi-dev"];
 
 pub(super) fn run(release: &Release, suites: &[&str]) -> Result<Outcome, String> {
     let suites = if suites.is_empty() { oldest_and_newest() } else { suites.to_vec() };
@@ -19,8 +19,13 @@ pub(super) fn run(release: &Release, suites: &[&str]) -> Result<Outcome, String>
         if !root.join("etc/debian_version").exists() {
             fresh(&root)?;
             let mut debootstrap = Command::new("debootstrap");
-            debootstrap.args(["--variant=minbase", &format!("--include={PACKAGES}"), suite]);
-            output(debootstrap.arg(&root).arg(MIRROR))?;
+            output(debootstrap.args(["--variant=minbase", suite]).arg(&root).arg(MIRROR))?;
+            // debootstrap itself does not see which of several packages fulfils a dependency.
+            let mut apt = Command::new("chroot");
+            apt.arg(&root)
+                .args(["apt-get", "install", "-qq", "-y", "--no-install-recommends"])
+                .args(PACKAGES);
+            output(apt.env("DEBIAN_FRONTEND", "noninteractive"))?;
         }
         fresh(&root.join("dist"))?;
         output(Command::new("cp").arg("-a").arg(release.out().join(".")).arg(root.join("dist")))?;
