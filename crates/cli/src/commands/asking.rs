@@ -3,11 +3,15 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+#[cfg(feature = "system")]
+use anyhow::Context as _;
 use anyhow::anyhow;
 #[cfg(feature = "system")]
 pub(super) use iotide_daemon::client::in_query;
 
 use crate::config::Config;
+#[cfg(feature = "system")]
+use crate::ui::Hint as _;
 
 pub(super) fn unreadable(why: String) -> anyhow::Error {
     anyhow!("the daemon's answer cannot be read: {why}")

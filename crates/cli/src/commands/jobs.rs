@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
 use iotide_report::{JobDocument, JobList, ModelLines, NodeList};
 
 use super::asking::{ask, in_query, now_unix_s, parse_ago, unreadable};
 use super::ioskel::parse_seconds;
 use super::{Form, OutputArgs};
 use crate::ExitStatus;
-use crate::ui::{Hint, Ui};
+use crate::ui::Ui;
 
 /// List the jobs that the daemon has seen
 ///

@@ -1,12 +1,11 @@
 //! `iotide resize advise`: time, cost and expected wait of a program, size by size.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::bail;
 use iotide_api::{AdviseOptions, Error, JobPolicy, JobsLog, JobsLogOptions, resize_advise};
 
 use crate::ExitStatus;
-use crate::commands::advice::advised;
 use crate::commands::document::DocumentArgs;
 use crate::commands::simulate::{read_models, refused};
 use crate::ui::{Hint, Ui};

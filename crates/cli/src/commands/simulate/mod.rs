@@ -8,6 +8,7 @@ use super::advice::advised;
 use crate::ExitStatus;
 use crate::ui::Ui;
 
+#[cfg(feature = "system")]
 pub(super) use io::refused;
 
 mod io;
