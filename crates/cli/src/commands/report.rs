@@ -94,13 +94,16 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
     if output == Path::new("-") {
         ui.out(&told)?;
     } else {
-        ui.answer_file(output, &told)?;
+        ui.out_file(output, &told)?;
     }
     if let Some(dir) = &args.svg {
         write_pictures(ui, dir, &document)?;
     }
     for run in &document.report.runs {
         ui.status(format_args!("{}: {}", run.source.path.for_terminal(), run.headline()));
+    }
+    if output != Path::new("-") && args.format == PageForm::Html {
+        ui.status(format_args!("open {} in a browser", output.display()));
     }
     Ok(if document.report.failures.is_empty() { ExitStatus::Done } else { ExitStatus::Failed })
 }
