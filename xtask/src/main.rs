@@ -9,6 +9,7 @@ use crate::chores::repository;
 
 #[path = "../../lab/src/chores.rs"]
 mod chores;
+mod dist;
 mod tidy;
 
 /// A chore: its name, what it is for, and the function that gets the rest of the command line.
@@ -19,11 +20,18 @@ struct Chore {
 }
 
 /// To add a chore: one module, one line here. What needs iotide goes to the lab.
-const CHORES: &[Chore] = &[Chore {
-    name: "tidy",
-    help: "check the rules of the house: arrows between crates, invariants, docs",
-    run: tidy::run,
-}];
+const CHORES: &[Chore] = &[
+    Chore {
+        name: "tidy",
+        help: "check the rules of the house: arrows between crates, invariants, docs",
+        run: tidy::run,
+    },
+    Chore {
+        name: "dist",
+        help: "build the release for old C libraries, and pack it; `dist try` tries it in clean Debians (as root)",
+        run: dist::run,
+    },
+];
 
 /// How a chore that ran to its end turned out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,9 +10,6 @@
 //!
 //! **Invariant:** what is done elsewhere is lent, or written down before it is done: a controller that was killed leaves nothing half-done.
 
-use iotide_edge::places;
-use iotide_source::Source;
-
 pub use actuators::{Actuators, Manner, rest};
 pub use closed_loop::{Acting, Seat};
 pub use settings::ActSettings;
@@ -33,13 +30,3 @@ mod slurm;
 mod stagers;
 mod target;
 mod watch;
-
-/// Reads a source: a table, a socket, an address or a daemon.
-pub fn parse_source(text: &str) -> Result<Source, String> {
-    Source::parse(text, || {
-        let socket = places::socket_to_ask();
-        // In a place of one's own only oneself and root can answer; anyone else has put that place there.
-        let is_ours = socket == places::socket();
-        (socket, is_ours)
-    })
-}

@@ -13,10 +13,10 @@ use iotide_api::foresee_resize;
 use iotide_report::text;
 use iotide_sched::act::{Change, Decision, Effect, JobFacts, Measure, Proposal, Quantity, Verdict, id_of};
 use iotide_sched::jobs::{ListedJob, ResizeCost, WantedResize};
+use iotide_source::Source;
 
 use crate::actuators::Actuators;
 use crate::closed_loop::{Executor, Look, News, Seat, in_words};
-use crate::parse_source;
 use crate::settings::ResizePlace;
 use crate::sizes::{Deciding, Models};
 use crate::slurm::{Listing, Slurm, SlurmTalk, may_expand};
@@ -87,7 +87,7 @@ impl Resizer {
         let view = Arc::new(Mutex::new(View::default()));
         let is_over = Arc::new(AtomicBool::new(false));
         let (orders, ordered) = mpsc::channel();
-        let models = parse_source(&format!("daemon:{}", seat.socket.display())).ok();
+        let models = Some(Source::Daemon { socket: seat.socket.clone(), is_ours: false });
         let worker = Worker {
             deciding: Deciding { policy: place.policy, cost: place.cost, models },
             slurm: SlurmTalk { partition, timeout_s: place.timeout_s },

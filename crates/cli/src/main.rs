@@ -3,15 +3,20 @@
 //! Parses the command line, runs one command, and maps what came of it to an exit status: 0 done or found, 1 nothing
 //! found, 2 failed. A reader that went away (`iotide … | head`) is not a failure.
 
+// The analysis side alone uses less of what all commands share.
+#![cfg_attr(not(feature = "system"), allow(dead_code))]
+
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::commands::{Command, expand_name};
-use crate::ui::{ReaderGone, Ui};
+use crate::config::Config;
+use crate::ui::{Hint as _, ReaderGone, Ui};
 
 mod commands;
+mod config;
 mod handlers;
 #[cfg(test)]
 mod reference;
@@ -22,6 +27,9 @@ fn main() -> ExitCode {
     // The first question of `std` about a file that fails is followed by one about no file at all, at which GekkoFS's library crashes.
     let _ = std::fs::metadata("/");
     handlers::take_signals_back();
+    if Config::held().has_binary_units() {
+        iotide_report::text::use_binary_units();
+    }
     let mut ui = Ui::new();
     let args = match expand_name(std::env::args_os().collect()) {
         Ok(args) => args,
@@ -30,10 +38,14 @@ fn main() -> ExitCode {
             return ExitStatus::Failed.into();
         }
     };
-    let parsed =
-        command_line().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
+    let parsed = command_line().try_get_matches_from(args).and_then(|matches| {
+        if is_quiet(&matches) {
+            ui.be_quiet();
+        }
+        Cli::from_arg_matches(&matches)
+    });
     let status = match parsed {
-        Ok(cli) => cli.command.run(&mut ui),
+        Ok(cli) => run(&mut ui, &cli.command),
         Err(usage) if usage.use_stderr() => {
             ui.usage_error(&usage);
             Ok(ExitStatus::Failed)
@@ -50,11 +62,23 @@ fn main() -> ExitCode {
     }
 }
 
+fn run(ui: &mut Ui, command: &Command) -> anyhow::Result<ExitStatus> {
+    match Config::held().fault() {
+        // A job must not fail for a mistake in how things are shown.
+        Some(fault) if command.runs_whatever_the_settings() => ui.warning(format_args!("iotide: {fault}")),
+        Some(fault) => {
+            return Err(anyhow::anyhow!("{fault}")).hint("`iotide config --example` explains all settings");
+        }
+        None => {}
+    }
+    command.run(ui)
+}
+
 /// Finds the rhythm of an HPC job's I/O, and schedules by it
 ///
 /// Records or reads traces of a program's I/O and reports whether it is periodic, what the period is, and how certain that is.
 #[derive(clap::Parser, Debug)]
-#[command(version, propagate_version = true, max_term_width = 100, after_help = EXAMPLES, help_template = TEMPLATE)]
+#[command(version, propagate_version = true, max_term_width = 100, help_template = TEMPLATE)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -88,7 +112,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Try out", &["simulate", "ladder", "ioskel"]),
     ("Act", &["sets", "mount", "arbiter", "resize", "stage"]),
     ("Watch a machine", &["serve", "jobs", "job", "top", "nodes", "alarms", "decisions", "web"]),
-    ("Set up", &["library", "completions", "man", "help"]),
+    ("Set up", &["config", "library", "completions", "man", "help"]),
 ];
 
 /// The command line as a definition, from which it is read, explained and completed.
@@ -97,14 +121,41 @@ pub(crate) fn command_line() -> clap::Command {
     command.build();
     let mut groups = String::new();
     for (title, names) in GROUPS {
-        let _ = writeln!(groups, "{title}:");
-        for name in *names {
-            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
-            let _ = writeln!(groups, "  {name:12} {}", about.cloned().unwrap_or_default());
+        let there = names.iter().filter_map(|name| command.find_subcommand(name));
+        let rows: Vec<String> = there
+            .map(|below| {
+                format!("  {:12} {}\n", below.get_name(), below.get_about().cloned().unwrap_or_default())
+            })
+            .collect();
+        if !rows.is_empty() {
+            let _ = writeln!(groups, "{title}:\n{}", rows.concat());
         }
-        groups.push('\n');
     }
-    Cli::command().before_help(groups.trim_end().to_owned())
+    let is_there = |line: &&str| {
+        let name = line.strip_prefix("  iotide ").and_then(|rest| rest.split(' ').next());
+        name.is_none_or(|name| name == "COMMAND" || command.find_subcommand(name).is_some())
+    };
+    let examples: Vec<&str> = EXAMPLES.lines().filter(is_there).collect();
+    with_quiet(Cli::command().before_help(groups.trim_end().to_owned()).after_help(examples.join("\n")))
+}
+
+/// The name of `--quiet` among the arguments of each command.
+const QUIET: &str = "only_results";
+
+/// Adds `--quiet` to a command and to all below it, but where it means something else.
+fn with_quiet(command: clap::Command) -> clap::Command {
+    let command = command.mut_subcommands(with_quiet);
+    if command.is_hide_set() || command.get_arguments().any(|arg| arg.get_long() == Some("quiet")) {
+        return command;
+    }
+    let quiet = clap::Arg::new(QUIET).short('q').long("quiet").action(clap::ArgAction::SetTrue);
+    command.arg(quiet.help("Print results and errors only"))
+}
+
+/// Whether `--quiet` is given, before or behind the name of a command.
+fn is_quiet(matches: &clap::ArgMatches) -> bool {
+    matches.try_get_one::<bool>(QUIET).ok().flatten() == Some(&true)
+        || matches.subcommand().is_some_and(|(_, below)| is_quiet(below))
 }
 
 /// How a command ended.

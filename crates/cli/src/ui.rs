@@ -1,6 +1,6 @@
 //! Where words go: results to stdout (or a file), everything else to stderr.
 //!
-//! Colour and progress are for terminals only, and colour not even there if `NO_COLOR` is set.
+//! Colour and progress are for terminals only, unless the settings say otherwise (see [`crate::config`]).
 
 use std::fmt;
 use std::fs::File;
@@ -11,6 +11,8 @@ use anyhow::Context;
 use iotide_private::{OpenDir, Part};
 use iotide_report::Ink;
 use iotide_report::text::{printable, printable_lines};
+
+use crate::config::Config;
 
 /// Writes to stderr. Whoever read it may have gone away (`2>&1 | head`), and there is nobody to tell.
 fn say(text: fmt::Arguments<'_>) {
@@ -27,21 +29,36 @@ pub(crate) struct Ui {
     colour_out: bool,
     colour_err: bool,
     progress: bool,
+    /// Whether results and errors alone are printed.
+    quiet: bool,
     /// Whether a progress line stands on the terminal and must be wiped before anything else is said.
     progress_shown: bool,
 }
 
 impl Ui {
     pub(crate) fn new() -> Self {
-        let may_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-            && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        let may_colour = std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         let err_is_terminal = io::stderr().is_terminal();
+        let config = Config::held();
+        let coloured = |is_terminal| config.has_colours().unwrap_or(may_colour && is_terminal);
         Self {
-            colour_out: may_colour && io::stdout().is_terminal(),
-            colour_err: may_colour && err_is_terminal,
-            progress: err_is_terminal,
+            colour_out: coloured(io::stdout().is_terminal()),
+            colour_err: coloured(err_is_terminal),
+            progress: err_is_terminal && !config.is_quiet(),
+            quiet: config.is_quiet(),
             progress_shown: false,
         }
+    }
+
+    /// Prints results and errors alone from now on.
+    pub(crate) fn be_quiet(&mut self) {
+        self.quiet = true;
+        self.progress = false;
+    }
+
+    /// Whether results and errors alone are printed.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
     }
 
     /// How many columns a line of results may have: the terminal's, or 100 where nobody looks; `COLUMNS` overrides.
@@ -73,6 +90,17 @@ impl Ui {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
+    /// Writes the answer to a file, and says so.
+    pub(crate) fn answer_file(&mut self, path: &Path, text: &str) -> anyhow::Result<()> {
+        self.out_file(path, text)?;
+        if path.extension().is_some_and(|ending| ending == "html") {
+            self.status(format_args!("open {} in a browser", path.display()));
+        } else {
+            self.status(format_args!("written to {}", path.display()));
+        }
+        Ok(())
+    }
+
     /// Writes one of several results to a file in a folder for them.
     pub(crate) fn out_file_in(&mut self, folder: &OpenDir, name: &str, text: &str) -> anyhow::Result<()> {
         let written = folder.replace(name).and_then(|mut part| {
@@ -95,6 +123,13 @@ impl Ui {
 
     /// Says what is being done or was done.
     pub(crate) fn status(&mut self, text: impl fmt::Display) {
+        if !self.quiet {
+            self.warning(text);
+        }
+    }
+
+    /// Says what went wrong without ending the work.
+    pub(crate) fn warning(&mut self, text: impl fmt::Display) {
         self.wipe_progress();
         say(format_args!("{}\n", printable_lines(&text.to_string())));
     }

@@ -35,12 +35,17 @@ pub fn socket() -> PathBuf {
 /// Where to ask: what `IOTIDE_DAEMON` says, a daemon of one's own, or the machine's.
 pub fn socket_to_ask() -> PathBuf {
     if let Some(said) = std::env::var_os(DAEMON_VARIABLE).filter(|said| !said.is_empty()) {
-        let said = PathBuf::from(said);
-        return said.to_str().and_then(|said| said.strip_prefix("unix:")).map(PathBuf::from).unwrap_or(said);
+        return socket_named(said);
     }
     let own = socket();
     let system = PathBuf::from("/run/iotide/serve.sock");
     if !own.exists() && system.exists() { system } else { own }
+}
+
+/// The socket of an address: `unix:PATH`, or a path.
+pub fn socket_named(address: impl Into<PathBuf>) -> PathBuf {
+    let said = address.into();
+    said.to_str().and_then(|said| said.strip_prefix("unix:")).map(PathBuf::from).unwrap_or(said)
 }
 
 /// The directory of counter pages.

@@ -388,12 +388,13 @@ const charts = (() => {
     return `${digits(s, size < 100 ? 4 : 6)} s`;
   };
 
-  const scaled = (value, units) => {
+  const scaled = (value, units, step) => {
     let unit = 0;
-    while (value >= 999.5 && unit + 1 < units.length) { value /= 1000; unit += 1; }
+    while (value >= step - 0.5 && unit + 1 < units.length) { value /= step; unit += 1; }
     return `${unit ? digits(value, 3) : value.toFixed(0)} ${units[unit]}`;
   };
-  const bytes = (n) => scaled(n, ["B", "kB", "MB", "GB", "TB", "PB", "EB"]);
+  const isBinary = document.documentElement.dataset.units === "iec";
+  const bytes = (n) => isBinary ? scaled(n, ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"], 1024) : scaled(n, ["B", "kB", "MB", "GB", "TB", "PB", "EB"], 1000);
 
   // A search field above a table, and heads that sort it. What a reader has chosen is in `box.now`; a box that takes its place gets it as `box.was`.
   const searchable = (box) => {

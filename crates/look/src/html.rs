@@ -18,14 +18,20 @@ pub const STYLE: &str = include_str!("page.css");
 /// End of every page whose content stands in `<main>`.
 pub const FOOT: &str = "</main>\n</body>\n</html>\n";
 
+/// The tag that opens a page; scripts learn from it which units the page has.
+pub fn root() -> &'static str {
+    if text::has_binary_units() { "<html lang=\"en\" data-units=\"iec\">\n" } else { "<html lang=\"en\">\n" }
+}
+
 /// The page up to its body. It will run `script` and wear `style`, and nothing else: the script must follow as it is here.
 pub fn head(title: &str, style: &str, script: &str) -> String {
     format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+        "<!DOCTYPE html>\n{}<head>\n<meta charset=\"utf-8\">\n\
          {}\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"generator\" content=\"iotide {}\">\n<title>{}</title>\n\
          <style>{style}</style>\n</head>\n<body>\n",
+        root(),
         content_security_policy(script, style),
         env!("CARGO_PKG_VERSION"),
         escape(title),

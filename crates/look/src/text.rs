@@ -1,5 +1,20 @@
 //! Units, rounding and tables for people: 1.3 GB/s, 12.5 s, 93 %.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Whether volumes are said in powers of 1024: a choice of the reader, made once and before anything is said.
+static HAS_BINARY_UNITS: AtomicBool = AtomicBool::new(false);
+
+/// Makes volumes and bandwidths of this program be said in powers of 1024 (`1 MiB`) from now on.
+pub fn use_binary_units() {
+    HAS_BINARY_UNITS.store(true, Relaxed);
+}
+
+/// Returns whether volumes are said in powers of 1024.
+pub fn has_binary_units() -> bool {
+    HAS_BINARY_UNITS.load(Relaxed)
+}
+
 /// Returns a duration: three to four digits, in the unit a person would say.
 ///
 /// Up to a quarter of an hour in seconds, because periods are compared with sampling rates and time steps; beyond
@@ -71,8 +86,8 @@ pub fn date(unix_s: f64) -> String {
 /// Returns the text with numbers that no line of a page parts from their unit.
 pub fn whole_numbers(text: &str) -> String {
     const UNITS: [&str; 8] = ["%", "s", "ms", "µs", "ns", "min", "h", "d"];
-    const VOLUMES: [&str; 13] =
-        ["B", "kB", "MB", "GB", "TB", "PB", "EB", "KiB", "MiB", "GiB", "TiB", "Hz", "kHz"];
+    const VOLUMES: [&str; 15] =
+        ["B", "kB", "MB", "GB", "TB", "PB", "EB", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "Hz", "kHz"];
     let mut whole = String::with_capacity(text.len() + 16);
     for word in text.split_inclusive(' ') {
         let unit = word.trim_end_matches([' ', ')', ',', '.', ';', ':']);
@@ -89,14 +104,23 @@ pub fn whole_numbers(text: &str) -> String {
     whole
 }
 
-/// Returns a volume in decimal units: `5.6 GB`.
+/// Returns a volume: `5.6 GB`, or `5.22 GiB` in binary units.
 pub fn bytes(n: f64) -> String {
-    scaled(n, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
+    bytes_in(n, has_binary_units())
 }
 
-/// Returns a bandwidth in decimal units: `1.3 GB/s`.
+/// Returns a bandwidth: `1.3 GB/s`.
 pub fn bandwidth(bps: f64) -> String {
-    scaled(bps, &["B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s", "EB/s"])
+    let volume = bytes(bps);
+    if bps.is_finite() { volume + "/s" } else { volume }
+}
+
+fn bytes_in(n: f64, is_binary: bool) -> String {
+    if is_binary {
+        scaled(n, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])
+    } else {
+        scaled(n, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
+    }
 }
 
 /// Returns a frequency: `46.7 mHz`.
@@ -140,15 +164,15 @@ pub fn counted(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(n), if n == 1 { "" } else { plural })
 }
 
-fn scaled(value: f64, units: &[&str]) -> String {
+fn scaled(value: f64, step: f64, units: &[&str]) -> String {
     if !value.is_finite() {
         return "?".to_owned();
     }
     let mut value = value;
     let mut unit = 0;
     // 999.6 kB would be printed as 1000 kB: it is 1 MB.
-    while value.abs() >= 999.5 && unit + 1 < units.len() {
-        value /= 1000.0;
+    while value.abs() >= step - 0.5 && unit + 1 < units.len() {
+        value /= step;
         unit += 1;
     }
     let text = if unit == 0 { format!("{value:.0}") } else { digits(value, 3) };
@@ -362,6 +386,8 @@ mod tests {
             @"0 s, 25 ns, 12.5 ms, 1 s, 12.5 s, 21.4 s, 449.6 s, 16 min 40 s, 1 h 02 min, 2 d 7 h, -5.25 s, 19675 d 22 h, ?"
         );
         insta::assert_snapshot!(said(moment, &[0.0, 0.0471, 21.4286, 449.61, 4096.25, 1.7e9 + 0.3]), @"0 s, 0.0471 s, 21.43 s, 449.6 s, 4096.3 s, 1700000000.3 s");
+        let binary = |n| bytes_in(n, true);
+        insta::assert_snapshot!(said(binary, &[1023.0, 1024.0, 1_048_000.0, 4e6, 5e9]), @"1023 B, 1 KiB, 1 MiB, 3.81 MiB, 4.66 GiB");
         insta::assert_snapshot!(said(bytes, &[0.0, 17.0, 999.6, 5.6e9, 112e9, 9.99e20, f64::INFINITY]), @"0 B, 17 B, 1 kB, 5.6 GB, 112 GB, 999 EB, ?");
         insta::assert_snapshot!(said(bandwidth, &[1.3e9, 999_999.0, 0.4]), @"1.3 GB/s, 1 MB/s, 0 B/s");
         insta::assert_snapshot!(said(frequency, &[0.0, 0.0467, 1e-5, 10.0, 2e4]), @"0 Hz, 46.7 mHz, 10 µHz, 10 Hz, 20 kHz");

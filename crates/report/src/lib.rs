@@ -32,6 +32,7 @@ pub use crate::{
         LabelRow, MeasuredRun, Outline, Presence, Quantity, QuantityRow, Side, SideRun, SizesRow, Values,
         Verdict as SideVerdict,
     },
+    config::{ConfigReport, SettingEntry},
     decisions::{DecisionEntry, DecisionList, EffectEntry, HarmedJob, Judged, RuleEntry, RulePlace},
     demand::{AsyncPhase, Demand, Need},
     document::Document,
@@ -108,6 +109,7 @@ mod archive;
 mod archive_load;
 mod card;
 mod compare;
+mod config;
 mod decisions;
 mod demand;
 mod document;

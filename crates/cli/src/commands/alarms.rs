@@ -1,10 +1,10 @@
 //! `iotide alarms`: what the daemon watches for, and what fires.
 
-use iotide_edge::client::in_query;
 use iotide_report::{AlarmDone, AlarmList, NewAlarm, alarm_level};
 
+use super::asking::{ask, in_query, now_unix_s, send, unreadable};
 use super::ioskel::parse_seconds;
-use super::jobs::{ask, deliver, now_unix_s, send, unreadable};
+use super::jobs::deliver;
 use super::{Form, OutputArgs};
 use crate::ExitStatus;
 use crate::ui::Ui;

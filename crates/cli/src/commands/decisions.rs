@@ -1,10 +1,10 @@
 //! `iotide decisions`: what a controller did by itself, and what came of it.
 
-use iotide_edge::client::in_query;
 use iotide_report::DecisionList;
 
 use super::OutputArgs;
-use super::jobs::{ask, deliver, send, unreadable};
+use super::asking::{ask, in_query, send, unreadable};
+use super::jobs::deliver;
 use crate::ExitStatus;
 use crate::ui::Ui;
 

@@ -2,12 +2,12 @@
 
 use iotide_analysis::IssueConfig;
 use iotide_api::{DetectOptions, Input, Report, Run};
-use iotide_edge::client::in_query;
 use iotide_formats::{Format, OpenOptions};
 
 use super::OutputArgs;
 use super::advice::advised;
 use super::analysis::AnalysisArgs;
+use super::asking::{ask, in_query};
 use super::follow::{self, FollowArgs};
 use super::input::InputArgs;
 use crate::ExitStatus;
@@ -71,7 +71,7 @@ pub(crate) fn run(ui: &mut Ui, args: &DetectArgs) -> anyhow::Result<ExitStatus> 
     let options = DetectOptions { open, run: config, issues: args.issues.then(IssueConfig::default) };
     if let Some(id) = &args.job {
         // In the form of the metric proxy: all metrics over time.
-        let trace = super::jobs::ask(&format!("/trace/read?job={}", in_query(id)))?;
+        let trace = ask(&format!("/trace/read?job={}", in_query(id)))?;
         let open = OpenOptions { input_format: Some(Format::Proxy), ..options.open };
         let input = Input::bytes(format!("job {id}"), trace);
         let options = DetectOptions { open, ..options };

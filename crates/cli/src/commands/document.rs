@@ -39,7 +39,7 @@ impl DocumentArgs {
     /// Gives an answer that has its form already.
     pub(super) fn deliver_text(&self, ui: &mut Ui, answer: &str) -> anyhow::Result<()> {
         match &self.output {
-            Some(path) if path != Path::new("-") => ui.out_file(path, answer),
+            Some(path) if path != Path::new("-") => ui.answer_file(path, answer),
             _ => ui.out(answer),
         }
     }
@@ -57,7 +57,7 @@ impl DocumentArgs {
         }
         if let Some(page) = self.page() {
             let answer = document.to_page().context("this answer has no page")?;
-            return ui.out_file(page, &answer);
+            return ui.answer_file(page, &answer);
         }
         let answer = match self.format {
             Form::Text => document.to_text(ui.width(), Ink::Plain),

@@ -1,17 +1,14 @@
 //! `iotide jobs`, `iotide job`, `iotide top` and `iotide nodes`: asking the daemon.
 
-use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use anyhow::{Context, anyhow};
-use iotide_edge::client::{self, in_query};
-use iotide_edge::places;
 use iotide_report::{JobDocument, JobList, ModelLines, NodeList};
 
+use super::asking::{ask, in_query, now_unix_s, parse_ago, unreadable};
 use super::ioskel::parse_seconds;
 use super::{Form, OutputArgs};
 use crate::ExitStatus;
-use crate::ui::{Hint, Ui};
+use crate::ui::Ui;
 
 /// List the jobs that the daemon has seen
 ///
@@ -218,68 +215,10 @@ fn list(query: &[String], limit: usize) -> anyhow::Result<JobList> {
     }
 }
 
-pub(super) fn unreadable(why: String) -> anyhow::Error {
-    anyhow!("the daemon's answer cannot be read: {why}")
-}
-
-/// Asks the daemon. Its refusals are errors, in its own words.
-pub(super) fn ask(path: &str) -> anyhow::Result<Vec<u8>> {
-    send("GET", path, b"")
-}
-
-/// Asks the daemon of a socket.
-pub(super) fn ask_at(socket: &Path, path: &str) -> anyhow::Result<Vec<u8>> {
-    send_to(socket, "GET", path, b"")
-}
-
-/// Asks the daemon to do something.
-pub(super) fn send(method: &str, path: &str, body: &[u8]) -> anyhow::Result<Vec<u8>> {
-    send_to(&places::socket_to_ask(), method, path, body)
-}
-
-fn send_to(socket: &Path, method: &str, path: &str, body: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let answer = client::send(socket, method, path, body)
-        .hint("`iotide serve` starts a daemon; IOTIDE_DAEMON names the socket of one that runs elsewhere")?;
-    if answer.status == 200 {
-        return Ok(answer.body);
-    }
-    let said = iotide_report::Refused::from_json(&answer.body);
-    Err(anyhow!(
-        "{}",
-        said.map_or_else(
-            || format!("the daemon refuses ({})", answer.status),
-            |said| said.error.for_terminal()
-        )
-    ))
-    .context("the daemon cannot answer")
-}
-
 pub(super) fn deliver(ui: &mut Ui, output: &OutputArgs, json: &str, text: &str) -> anyhow::Result<()> {
     let said = if output.form() == Form::Json { json } else { text };
     match output.file() {
-        Some(path) => ui.out_file(path, said),
+        Some(path) => ui.answer_file(path, said),
         None => ui.out(said),
     }
-}
-
-pub(super) fn now_unix_s() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
-}
-
-/// A time before now, in seconds.
-pub(super) fn parse_ago(text: &str) -> Result<f64, String> {
-    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
-    let factor = match unit {
-        "s" | "" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        "d" => 86_400.0,
-        "w" => 604_800.0,
-        _ => return Err("a number and a unit: s, m, h, d or w".to_owned()),
-    };
-    let number: f64 = number.parse().map_err(|_| "a number and a unit: s, m, h, d or w".to_owned())?;
-    (number * factor)
-        .is_finite()
-        .then_some((number * factor).max(0.0))
-        .ok_or_else(|| "a finite time".to_owned())
 }

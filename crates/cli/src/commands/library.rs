@@ -4,17 +4,19 @@
 //! written once into a folder that no other user can write to. It is compared byte by byte before every use.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use iotide_private::{OpenDir, open_ordinary};
+use iotide_private::{FileSystem, OpenDir, open_ordinary};
 use iotide_wire::Fnv1a;
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 
 use crate::ExitStatus;
+use crate::config::Config;
 use crate::ui::{Hint, Ui};
 
 /// Print the path of the tracer's library
@@ -37,7 +39,7 @@ Examples:
 /// Where programs can load the library from.
 #[derive(clap::Args, Debug, Default)]
 pub(super) struct LibraryPlace {
-    /// Directory for the tracer's library, for instance one that all nodes share [default: where it is installed, or a cache]
+    /// Directory for the tracer's library, for instance one that all nodes share [default: library_dir of `iotide config`, else where it is installed, else a cache]
     #[arg(long, value_name = "DIR")]
     library_dir: Option<PathBuf>,
 }
@@ -79,7 +81,7 @@ fn find_file(place: &LibraryPlace) -> anyhow::Result<PathBuf> {
     if CARRIED.is_empty() {
         bail!("this program was built without the tracer's library; `cargo build` makes both");
     }
-    if let Some(folder) = &place.library_dir {
+    if let Some(folder) = place.library_dir.as_deref().or(Config::held().library_dir()) {
         return unpack(folder, &name_of(CARRIED), CARRIED);
     }
     let program =
@@ -94,6 +96,31 @@ fn find_file(place: &LibraryPlace) -> anyhow::Result<PathBuf> {
         .context("there is no directory for the tracer's library")
         .hint("`--library-dir DIR` names one")?;
     unpack(&folder, &name_of(CARRIED), CARRIED)
+}
+
+/// Programs that start others on other nodes.
+const LAUNCHERS: [&str; 8] =
+    ["mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun", "srun", "jsrun", "flux"];
+
+/// Says that ranks on other nodes may find no library, if a program is about to start some there.
+pub(super) fn warn_of_other_nodes(ui: &mut Ui, library: &Path, program: &[OsString]) {
+    let names = |arg: &OsString, known: &[&str]| known.iter().any(|name| arg == name);
+    let name = program.first().and_then(|program| Path::new(program).file_name()).unwrap_or_default();
+    let n_nodes =
+        ["SLURM_JOB_NUM_NODES", "SLURM_NNODES"].iter().find_map(|name| env::var(name).ok()?.parse().ok());
+    let hosts =
+        ["-H", "-host", "--host", "-hosts", "-hostfile", "--hostfile", "-machinefile", "--machinefile"];
+    let is_far = n_nodes.is_some_and(|n: u32| n > 1) || program.iter().any(|arg| names(arg, &hosts));
+    if !is_far || !LAUNCHERS.iter().any(|launcher| name == *launcher) {
+        return;
+    }
+    if let Ok(FileSystem { kind, is_shared: false, .. }) = FileSystem::of(library) {
+        ui.warning(format_args!(
+            "iotide: {} is on a file system of this node ({kind}); ranks on nodes without that file are not traced\n\
+             hint: `--library-dir DIR` names a directory that all nodes share; `library_dir` of `iotide config` does so for good",
+            library.display()
+        ));
+    }
 }
 
 /// The name of a file with these bytes, so that versions do not meet.

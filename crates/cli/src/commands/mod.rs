@@ -13,14 +13,20 @@ use crate::ui::Ui;
 pub(crate) use self::ioskel::expand_name;
 
 mod advice;
+#[cfg(feature = "system")]
 mod alarms;
 mod analysis;
+#[cfg(feature = "system")]
 mod arbiter;
+mod asking;
 mod categorize;
 mod compare;
 mod completions;
+mod config;
 mod convert;
+#[cfg(feature = "system")]
 mod decisions;
+#[cfg(feature = "system")]
 mod demo;
 mod detect;
 mod document;
@@ -28,32 +34,46 @@ mod follow;
 mod info;
 mod input;
 mod ioskel;
+#[cfg(feature = "system")]
 mod jobs;
 mod ladder;
+#[cfg(feature = "system")]
 mod library;
 mod model;
+#[cfg(feature = "system")]
 mod mount;
+#[cfg(feature = "system")]
 mod record;
 mod report;
+#[cfg(feature = "system")]
 mod resize;
+#[cfg(feature = "system")]
 mod run;
+#[cfg(feature = "system")]
 mod scheduling;
+#[cfg(feature = "system")]
 mod serve;
+#[cfg(feature = "system")]
 mod sets;
 mod settings;
 mod signature;
 mod simulate;
+#[cfg(feature = "system")]
 mod source;
+#[cfg(feature = "system")]
 mod stage;
 mod templates;
+#[cfg(feature = "system")]
 mod web;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
     Detect(detect::DetectArgs),
     Categorize(categorize::CategorizeArgs),
+    #[cfg(feature = "system")]
     #[command(after_help = run::EXAMPLES)]
     Run(run::RunArgs),
+    #[cfg(feature = "system")]
     Record(record::RecordArgs),
     Report(report::ReportArgs),
     Compare(compare::CompareArgs),
@@ -64,32 +84,67 @@ pub(crate) enum Command {
     Simulate(simulate::SimulateArgs),
     Ladder(ladder::LadderArgs),
     Templates(templates::TemplatesArgs),
+    #[cfg(feature = "system")]
     Resize(resize::ResizeArgs),
+    #[cfg(feature = "system")]
     Stage(Box<stage::StageArgs>),
+    #[cfg(feature = "system")]
     Sets(sets::SetsArgs),
+    #[cfg(feature = "system")]
     Mount(mount::MountArgs),
+    #[cfg(feature = "system")]
     Arbiter(arbiter::ArbiterArgs),
+    #[cfg(feature = "system")]
     Serve(Box<serve::ServeArgs>),
+    #[cfg(feature = "system")]
     Jobs(jobs::JobsArgs),
+    #[cfg(feature = "system")]
     Job(jobs::JobArgs),
+    #[cfg(feature = "system")]
     Top(jobs::TopArgs),
+    #[cfg(feature = "system")]
     Nodes(jobs::NodesArgs),
+    #[cfg(feature = "system")]
     Alarms(alarms::AlarmsArgs),
+    #[cfg(feature = "system")]
     Decisions(decisions::DecisionsArgs),
+    #[cfg(feature = "system")]
     Web(web::WebArgs),
     Ioskel(ioskel::IoskelArgs),
+    #[cfg(feature = "system")]
     Demo(demo::DemoArgs),
+    Config(config::ConfigArgs),
+    #[cfg(feature = "system")]
     Library(library::LibraryArgs),
     Completions(completions::CompletionsArgs),
     Man(completions::ManArgs),
 }
 
 impl Command {
+    /// Whether a mistake in the settings is said and no more: programs run, are served, and learn where the library is all the same.
+    pub(crate) fn runs_whatever_the_settings(&self) -> bool {
+        match self {
+            #[cfg(feature = "system")]
+            Command::Record(_)
+            | Command::Run(_)
+            | Command::Serve(_)
+            | Command::Mount(_)
+            | Command::Arbiter(_)
+            | Command::Stage(_)
+            | Command::Library(_) => true,
+            Command::Completions(_) => true,
+            Command::Config(args) => args.is_example(),
+            _ => false,
+        }
+    }
+
     pub(crate) fn run(&self, ui: &mut Ui) -> anyhow::Result<ExitStatus> {
         match self {
             Command::Detect(args) => detect::run(ui, args),
             Command::Categorize(args) => categorize::run(ui, args),
+            #[cfg(feature = "system")]
             Command::Run(args) => run::run(ui, args),
+            #[cfg(feature = "system")]
             Command::Record(args) => record::run(ui, args),
             Command::Report(args) => report::run(ui, args),
             Command::Compare(args) => compare::run(ui, args),
@@ -100,21 +155,37 @@ impl Command {
             Command::Simulate(args) => simulate::run(ui, args),
             Command::Ladder(args) => ladder::run(ui, args),
             Command::Templates(args) => templates::run(ui, args),
+            #[cfg(feature = "system")]
             Command::Resize(args) => resize::run(ui, args),
+            #[cfg(feature = "system")]
             Command::Stage(args) => stage::run(ui, args),
+            #[cfg(feature = "system")]
             Command::Sets(args) => sets::run(ui, args),
+            #[cfg(feature = "system")]
             Command::Mount(args) => mount::run(ui, args),
+            #[cfg(feature = "system")]
             Command::Arbiter(args) => arbiter::run(ui, args),
+            #[cfg(feature = "system")]
             Command::Serve(args) => serve::run(ui, args),
+            #[cfg(feature = "system")]
             Command::Jobs(args) => jobs::run_jobs(ui, args),
+            #[cfg(feature = "system")]
             Command::Job(args) => jobs::run_job(ui, args),
+            #[cfg(feature = "system")]
             Command::Top(args) => jobs::run_top(ui, args),
+            #[cfg(feature = "system")]
             Command::Nodes(args) => jobs::run_nodes(ui, args),
+            #[cfg(feature = "system")]
             Command::Alarms(args) => alarms::run(ui, args),
+            #[cfg(feature = "system")]
             Command::Decisions(args) => decisions::run(ui, args),
+            #[cfg(feature = "system")]
             Command::Web(args) => web::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
+            #[cfg(feature = "system")]
             Command::Demo(args) => demo::run(ui, args),
+            Command::Config(args) => config::run(ui, args),
+            #[cfg(feature = "system")]
             Command::Library(args) => library::run(ui, args),
             Command::Completions(args) => completions::run(ui, args),
             Command::Man(args) => completions::run_man(ui, args),
@@ -172,7 +243,7 @@ impl OutputArgs {
             (Form::Text, None) => document.to_text(ui.width(), ui.ink()),
         };
         match &self.output {
-            Some(path) => ui.out_file(path, &answer),
+            Some(path) => ui.answer_file(path, &answer),
             None => ui.out(&answer),
         }
     }

@@ -9,12 +9,11 @@ use iotide_api::{
     Choice, Error, FigureGroups, FitMethod, FitOptions, InputFormat, Measure, MeasuredIn, Measurements,
     ModelQuestions, Models, Progress, Scaling, Search, Store, fit, measurements,
 };
-use iotide_edge::client::in_query;
 use iotide_report::WatchedRuns;
 
 use super::advice::advised;
+use super::asking::{ask, in_query, now_unix_s};
 use super::document::DocumentArgs;
-use super::jobs::now_unix_s;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
@@ -123,7 +122,7 @@ struct WatchedArgs {
     #[arg(long, value_name = "N", requires = "watched")]
     last: Option<NonZeroUsize>,
     /// Only runs started within this time before now, as in 30m, 12h, 7d
-    #[arg(long, value_name = "TIME", requires = "watched", value_parser = super::jobs::parse_ago)]
+    #[arg(long, value_name = "TIME", requires = "watched", value_parser = super::asking::parse_ago)]
     since: Option<f64>,
 }
 
@@ -150,7 +149,7 @@ impl WatchedArgs {
 
 /// Asks the daemon for what runs have measured, and says what is not in it.
 fn watched(ui: &mut Ui, query: &str) -> anyhow::Result<Measurements> {
-    let about = super::jobs::ask(&format!("/api/1/models?models=0&{query}"))?;
+    let about = ask(&format!("/api/1/models?models=0&{query}"))?;
     let about = WatchedRuns::from_json(&about).context("the daemon's answer cannot be read")?;
     let source = about.to_text();
     for note in &about.notes {
@@ -161,7 +160,7 @@ fn watched(ui: &mut Ui, query: &str) -> anyhow::Result<Measurements> {
             "a run counts once it has ended, and if all its counts are known; `iotide jobs` lists them",
         );
     }
-    let lines = super::jobs::ask(&format!("/api/1/points?{query}"))?;
+    let lines = ask(&format!("/api/1/points?{query}"))?;
     Measurements::from_bytes(&source, &lines, Some(InputFormat::JsonLines)).map_err(advised)
 }
 

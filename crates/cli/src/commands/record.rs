@@ -61,9 +61,6 @@ pub(crate) struct RecordArgs {
     rank_from: Option<String>,
     #[command(flatten)]
     library: LibraryPlace,
-    /// Say nothing at the end
-    #[arg(short, long)]
-    quiet: bool,
     /// Write the C header iotide.h, which declares iotide_flush(), to DIR, and run nothing
     #[arg(long, value_name = "DIR", conflicts_with = "program")]
     header: Option<PathBuf>,
@@ -102,10 +99,16 @@ impl From<ExitStatus> for Recorded {
 
 pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> {
     let Recorded { status, trace } = record(ui, args)?;
-    if let Some(trace) = trace.filter(|_| !args.quiet) {
-        ui.status(format_args!("  next: iotide report {}", as_typed_here(&trace).display()));
+    if let Some(trace) = trace {
+        say_next(ui, &as_typed_here(&trace));
     }
     Ok(status)
+}
+
+/// Says which commands go on from a trace.
+pub(super) fn say_next(ui: &mut Ui, trace: &Path) {
+    let trace = trace.display();
+    ui.status(format_args!("  next: iotide report {trace} (a page), iotide detect {trace} (its rhythm)"));
 }
 
 /// Returns a path as one would type it in the working directory.
@@ -120,6 +123,7 @@ pub(super) fn record(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<Recorded>
         return write_header(ui, directory).map(Recorded::from);
     }
     let library = library::find(&args.library)?;
+    library::warn_of_other_nodes(ui, &library, &args.program);
     let rank = Rank::of_this_process(args.rank_from.as_deref());
     let pages = if args.live { live::directory(ui) } else { None };
     if args.live && !args.wants_trace() {
@@ -155,7 +159,7 @@ pub(super) fn record(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<Recorded>
     }
     let summed_up = sum_up(ui, args, &directory, rank.as_ref(), began.elapsed());
     if let Err(error) = make_durable(&directory) {
-        ui.status(format_args!("iotide: the trace may not survive a power failure: {error}"));
+        ui.warning(format_args!("iotide: the trace may not survive a power failure: {error}"));
     }
     let status = ExitStatus::Program(code);
     match summed_up {
@@ -192,7 +196,7 @@ fn run_counted(
     }
     let began = Instant::now();
     let status = child::run(&mut command).map_err(|error| cannot_run(&args.program[0], error))?;
-    if !args.quiet
+    if !ui.is_quiet()
         && let Some(pages) = pages
     {
         let stated = command.get_envs().find(|(name, _)| *name == "IOTIDE_RUN").and_then(|(_, value)| value);
@@ -230,11 +234,11 @@ fn sum_up(
     rank: Option<&Rank>,
     elapsed: Duration,
 ) -> anyhow::Result<bool> {
-    if args.quiet && args.tmio.is_none() {
+    if ui.is_quiet() && args.tmio.is_none() {
         return Ok(holds_streams(directory));
     }
     let summary = Summary::wait_for(directory, rank)?;
-    if !args.quiet {
+    if !ui.is_quiet() {
         summary.tell(ui, directory, elapsed);
     }
     if let Some(file) = &args.tmio {

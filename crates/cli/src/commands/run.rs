@@ -41,7 +41,7 @@ pub(crate) fn run(ui: &mut Ui, args: &RunArgs) -> anyhow::Result<ExitStatus> {
         PathBuf::from(name)
     };
     let page = args.page.clone().unwrap_or_else(beside);
-    ui.out_file(&page, &RunPage { report, plots: vec![answer.plots] }.html())?;
-    ui.status(format_args!("  page: {} (open it in a browser)", page.display()));
+    ui.answer_file(&page, &RunPage { report, plots: vec![answer.plots] }.html())?;
+    record::say_next(ui, &trace);
     Ok(recorded.status)
 }

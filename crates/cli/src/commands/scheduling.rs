@@ -10,7 +10,7 @@ use iotide_source::Source;
 
 use super::ioskel::parse_seconds;
 use super::source::Speaking;
-use iotide_act::parse_source;
+use crate::commands::source::parse_source;
 
 /// Who is served when, and how that is known.
 #[derive(clap::Args, Debug)]

@@ -17,6 +17,7 @@ use self::web::Web;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
+mod install;
 mod keeping;
 mod web;
 
@@ -52,6 +53,11 @@ enum ServeCommand {
     /// socket: who can sees all jobs.
     #[command(after_help = BRIDGE_EXAMPLES)]
     Bridge(Box<Options>),
+    /// Install the daemon as a service of systemd, where no package does
+    ///
+    /// Writes the units, the group that owns counter pages, and settings to change; it starts nothing. Settings and keys that are there stay. To remove all of it, remove the files that it names.
+    #[command(after_help = install::EXAMPLES)]
+    Install(install::InstallArgs),
     /// Make a key for a tree of daemons
     #[command(after_help = KEY_EXAMPLES)]
     Key {
@@ -183,6 +189,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     match &args.command {
         Some(ServeCommand::Check(options)) => check(ui, options),
         Some(ServeCommand::Bridge(options)) => carry(ui, options),
+        Some(ServeCommand::Install(args)) => install::run(ui, args),
         Some(ServeCommand::Key { file }) => {
             write_key(file)?;
             ui.status(format_args!("{}: a new key; give it to all daemons of the tree", file.display()));

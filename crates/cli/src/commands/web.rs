@@ -1,10 +1,13 @@
 //! `iotide web`: a link to the daemon's pages.
 
+use std::process::{Command, Stdio};
+
 use anyhow::Context;
-use iotide_edge::{client, places};
+use iotide_edge::client;
 use iotide_report::{LoginLink, Refused};
 
 use crate::ExitStatus;
+use crate::config::Config;
 use crate::ui::{Hint, Ui};
 
 /// Print a link to the pages of the daemon, which logs you in
@@ -18,17 +21,20 @@ pub(crate) struct WebArgs {
     /// Address under which your browser reaches the daemon [default: as the daemon says]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
+    /// Open the link in a browser, too: $BROWSER, or what xdg-open finds
+    #[arg(long)]
+    open: bool,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   iotide web
-  xdg-open \"$(iotide web)\"
+  iotide web --open
   ssh -L 1337:127.0.0.1:1337 login1 iotide web     open what it prints, while ssh runs
   iotide web --url https://iotide.example.org";
 
 pub(crate) fn run(ui: &mut Ui, args: &WebArgs) -> anyhow::Result<ExitStatus> {
-    let socket = places::socket_to_ask();
+    let socket = Config::held().daemon();
     let answer = client::send(&socket, "POST", "/api/1/login", b"")
         .hint("`iotide serve` starts a daemon; IOTIDE_DAEMON names the socket of one that runs elsewhere")?;
     if answer.status != 200 {
@@ -47,7 +53,22 @@ pub(crate) fn run(ui: &mut Ui, args: &WebArgs) -> anyhow::Result<ExitStatus> {
             );
         }
     };
-    ui.out(&format!("{address}{}\n", link.path))?;
+    let link = format!("{address}{}", link.path);
+    ui.out(&format!("{link}\n"))?;
     ui.status("the link works once, within a minute; the login then lasts for 12 hours");
+    if args.open {
+        open(&link)?;
+    }
     Ok(ExitStatus::Done)
+}
+
+/// Has a browser open an address. It outlives this program if it must.
+fn open(address: &str) -> anyhow::Result<()> {
+    let browser = std::env::var_os("BROWSER").filter(|browser| !browser.is_empty());
+    let browser = browser.unwrap_or_else(|| "xdg-open".into());
+    let started = Command::new(&browser).arg(address).stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+    started
+        .with_context(|| format!("cannot start {}", browser.display()))
+        .hint("open the link above yourself, or name a browser in BROWSER")?;
+    Ok(())
 }

@@ -184,7 +184,7 @@ fn the_answer_can_go_to_a_file() {
     let dir = Dir::new();
     dir.write("run.csv", bursts("write"));
     let outcome = dir.iotide(["detect", "run.csv", "--format", "json", "-o", "answer.json"]).exits_with(0);
-    assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("", ""));
+    assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("", "written to answer.json\n"));
     assert!(dir.read("answer.json").starts_with("{\n  \"schema\": \"iotide/1\""));
     let outcome = dir.iotide(["detect", "run.csv", "-o", "no/such/place.txt"]).exits_with(2);
     assert!(outcome.stderr.starts_with("iotide: cannot write no/such/place.txt: "), "{outcome:?}");

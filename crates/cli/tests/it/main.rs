@@ -6,6 +6,9 @@ mod util;
 /// `--version`, and what is said of a command line that makes no sense.
 mod usage;
 
+/// Settings of users and sites: what they change, and mistakes in them.
+mod config;
+
 /// `iotide run`: a program recorded and reported in one command.
 mod run;
 

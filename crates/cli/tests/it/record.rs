@@ -2,6 +2,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::util::Dir;
+
 /// Runs `iotide record …` in an empty directory of its own.
 fn record(test: &str, arguments: &[&str]) -> (std::path::PathBuf, Output) {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("record").join(test);
@@ -273,4 +275,21 @@ fn starts_of_dumps(trace: &iotide_trace::Trace) -> Vec<f64> {
         events_of_dumps(trace).filter(|event| event.rank.0 == 1).map(|event| event.start.as_secs()).collect();
     starts.sort_by(f64::total_cmp);
     starts
+}
+
+#[test]
+fn a_library_that_ranks_elsewhere_cannot_load_is_reported_before_they_start() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = Dir::new();
+    dir.write("mpirun", "#!/bin/sh\nexit 0\n");
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(dir.path().join("mpirun"), executable).unwrap();
+    let here = dir.iotide(["record", "--library-dir", "lib", "--", "./mpirun", "-n", "2", "true"]);
+    assert!(!here.exits_with(0).stderr.contains("file system of this node"));
+    let away = dir.iotide(["record", "--library-dir", "lib", "--", "./mpirun", "--host", "a,b", "true"]);
+    let said = away.exits_with(0).stderr;
+    assert!(
+        said.contains("is on a file system of this node") && said.contains("hint: `--library-dir DIR`"),
+        "{said}"
+    );
 }

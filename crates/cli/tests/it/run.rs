@@ -19,7 +19,13 @@ fn a_program_is_recorded_answered_and_shown_as_a_page_and_ends_as_it_did() {
         "for n in 1 2 3 4 5 6; do dd if=/dev/zero of=out bs=1M count=8 status=none; sleep 0.2; done; exit 3";
     let (status, said) = run(&dir, &["--", "sh", "-c", script]);
     assert_eq!(status, Some(3), "{said}");
-    assert!(said.contains("period") && said.contains("page: iotide-trace.html"), "{said}");
+    assert!(said.contains("period") && said.contains("open iotide-trace.html in a browser"), "{said}");
+    assert!(
+        said.ends_with(
+            "  next: iotide report iotide-trace (a page), iotide detect iotide-trace (its rhythm)\n"
+        ),
+        "{said}"
+    );
     let page = std::fs::read_to_string(dir.path().join("iotide-trace.html")).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("period"));
     let (status, said) =
@@ -31,5 +37,5 @@ fn a_program_is_recorded_answered_and_shown_as_a_page_and_ends_as_it_did() {
 fn a_program_without_io_has_no_page() {
     let dir = Dir::new();
     let (status, said) = run(&dir, &["--", "true"]);
-    assert!(status == Some(0) && said.contains("no I/O was seen") && !said.contains("page:"), "{said}");
+    assert!(status == Some(0) && said.contains("no I/O was seen") && !said.contains("browser"), "{said}");
 }

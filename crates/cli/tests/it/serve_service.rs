@@ -7,6 +7,7 @@ use std::time::Duration;
 use iotide_testkit::FreshDir;
 
 use crate::serve::{IOTIDE, unix_get};
+use crate::util::Dir;
 
 /// The next message that is no sign of life.
 fn told(service_manager: &UnixDatagram) -> String {
@@ -74,4 +75,36 @@ fn settings_are_read_again_without_an_end_and_a_mistyped_one_changes_nothing() {
     signal("-TERM");
     assert_eq!(told(&service_manager), "STOPPING=1");
     assert!(daemon.wait().unwrap().success());
+}
+
+#[test]
+fn the_service_is_installed_with_what_it_needs_and_keeps_settings_that_are_there() {
+    let dir = Dir::new();
+    let plan = dir.iotide(["serve", "install", "--root", "image", "--dry-run", "--with-key"]).exits_with(0);
+    assert!(plan.stdout.contains("## image/etc/systemd/system/iotide.service\n[Unit]"), "{}", plan.stdout);
+    assert!(!dir.path().join("image").exists());
+    let install = || dir.iotide(["serve", "install", "--root", "image", "--with-key"]).exits_with(0);
+    let told = install().stdout;
+    assert_eq!(told.lines().count(), 5, "{told}");
+    let unit = dir.read("image/etc/systemd/system/iotide.service");
+    assert!(unit.contains(&format!("ExecStart={IOTIDE} serve\n")), "{unit}");
+    let key = dir.read("image/etc/iotide/tree.key");
+    dir.write("image/etc/iotide/serve.toml", "http = \"none\"\n");
+    dir.write("image/etc/systemd/system/iotide.service", "old");
+    install();
+    assert_eq!(dir.read("image/etc/iotide/serve.toml"), "http = \"none\"\n");
+    assert_eq!(dir.read("image/etc/iotide/tree.key"), key);
+    assert_eq!(dir.read("image/etc/systemd/system/iotide.service"), unit);
+    // What is installed is settings that a daemon can read, and a unit that is closed as far as it can be.
+    let example = format!("{}/../../dist/serve.toml", env!("CARGO_MANIFEST_DIR"));
+    dir.iotide(["serve", "check", "--config", &example]).exits_with(0);
+    if let Some(analyze) = iotide_testkit::program("systemd-analyze") {
+        let unit = dir.path().join("image/etc/systemd/system/iotide.service");
+        let judged = Command::new(analyze)
+            .args(["security", "--offline=true", "--threshold=40", "--no-pager"])
+            .arg(unit)
+            .output()
+            .unwrap();
+        assert!(judged.status.success(), "{}", String::from_utf8_lossy(&judged.stdout));
+    }
 }

@@ -32,7 +32,7 @@ fn a_command_line_that_makes_no_sense_fails_with_one_message() {
 
       tip: a similar subcommand exists: 'detect'
 
-    Usage: iotide <COMMAND>
+    Usage: iotide [OPTIONS] <COMMAND>
 
     For more information, try '--help'.
     "#);
@@ -121,4 +121,24 @@ fn shells_complete_commands_and_man_has_a_page_for_each() {
     let page = std::fs::read_to_string(dir.path().join("pages/iotide-detect.1")).unwrap();
     assert!(page.contains(".TH iotide-detect 1") && page.contains("Find the period"), "{page}");
     assert!(dir.path().join("pages/iotide-sets-plan.1").exists());
+}
+
+#[test]
+fn the_analysis_side_alone_depends_on_nothing_that_acts_on_a_machine() {
+    let args =
+        ["tree", "--locked", "--offline", "--no-default-features", "--edges", "normal", "--prefix", "none"];
+    let listed = std::process::Command::new(env!("CARGO"))
+        .args(args)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert!(listed.contains("iotide-report v"), "{listed}");
+    for name in ["daemon", "gate", "mount", "preload", "source", "stage"].map(|name| format!("iotide-{name}"))
+    {
+        assert!(!listed.contains(&format!("{name} v")), "{name}");
+    }
+    for name in ["fuser", "rusqlite", "tokio", "hyper", "nix"] {
+        assert!(!listed.lines().any(|line| line.starts_with(&format!("{name} v"))), "{name}");
+    }
 }

@@ -39,6 +39,8 @@ impl Dir {
     pub fn command<const N: usize>(&self, args: [&str; N]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_iotide"));
         command.args(args).current_dir(&self.path).env_clear().stdin(Stdio::null());
+        // Settings of whoever runs the tests are none of theirs.
+        command.env("IOTIDE_CONFIG", "");
         command
     }
 

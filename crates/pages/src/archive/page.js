@@ -7,9 +7,10 @@
 
   const digits = (value) => Number(value.toPrecision(3)).toLocaleString("en", { maximumSignificantDigits: 3, useGrouping: false });
   const bytes = (value) => {
-    const units = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
+    const isBinary = document.documentElement.dataset.units === "iec", step = isBinary ? 1024 : 1000;
+    const units = isBinary ? ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] : ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
     let unit = 0;
-    while (value >= 999.5 && unit + 1 < units.length) { value /= 1000; unit += 1; }
+    while (value >= step - 0.5 && unit + 1 < units.length) { value /= step; unit += 1; }
     return `${unit ? digits(value) : value.toFixed(0)} ${units[unit]}`;
   };
   const seconds = (s) => s < 600 ? `${digits(s)} s` : s < 36000 ? `${(s / 60).toFixed(0)} min` : `${digits(s / 3600)} h`;

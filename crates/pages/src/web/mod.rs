@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use iotide_look::html::{CHARTS, escape, own_style};
+use iotide_look::html::{CHARTS, escape, own_style, root};
 use iotide_look::policy::fingerprint;
 use iotide_look::{Untrusted, text};
 
@@ -132,11 +132,12 @@ impl Frame<'_> {
     fn head(&self, title: &str) -> String {
         let [script, style] = assets();
         let mut html = format!(
-            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+            "<!DOCTYPE html>\n{}<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"generator\" content=\"iotide {}\">\n\
              <title>{} · iotide</title>\n<link rel=\"icon\" href=\"/icon.svg\">\n<link rel=\"stylesheet\" href=\"{}\">\n\
              <script src=\"{}\" defer></script>\n</head>\n<body data-now=\"{:.3}\">\n<a class=\"skip\" href=\"#main\">Skip to the content</a>\n\
              <div class=\"top\" role=\"banner\"><a class=\"brand\" href=\"/\"><img src=\"/icon.svg\" alt=\"\" width=\"24\" height=\"24\"> iotide</a>\n",
+            root(),
             env!("CARGO_PKG_VERSION"),
             escape(title),
             style.path,

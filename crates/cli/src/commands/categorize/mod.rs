@@ -287,7 +287,7 @@ fn tell(
 
 fn put(ui: &mut Ui, args: &CategorizeArgs, text: &str) -> anyhow::Result<()> {
     match args.output.file() {
-        Some(file) => ui.out_file(file, text),
+        Some(file) => ui.answer_file(file, text),
         None => ui.out(text),
     }
 }

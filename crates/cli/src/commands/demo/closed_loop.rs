@@ -15,8 +15,8 @@ use iotide_report::{DecisionList, LoopDemo, LoopJob, LoopRun, LoopSample, text};
 use super::DemoArgs;
 use super::live::Daemon;
 use crate::ExitStatus;
+use crate::commands::asking::now_unix_s;
 use crate::commands::heed_signals;
-use crate::commands::jobs::now_unix_s;
 use crate::ui::{Hint, Ui};
 
 /// Bandwidth of the storage, in bytes per second.

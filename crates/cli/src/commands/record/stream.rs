@@ -42,7 +42,7 @@ impl Listener {
     /// Says so if nobody is there. The program runs all the same, and what is recorded is kept.
     pub(super) fn try_out(&self, ui: &mut Ui) {
         if let Err(error) = self.connect() {
-            ui.status(format_args!(
+            ui.warning(format_args!(
                 "nobody listens on {} ({error}); the trace goes to its files, and the listener is tried again",
                 self.for_tracer()
             ));

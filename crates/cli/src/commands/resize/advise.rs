@@ -1,17 +1,13 @@
 //! `iotide resize advise`: time, cost and expected wait of a program, size by size.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::bail;
-use iotide_api::{
-    AdviseOptions, Error, FitOptions, JobPolicy, JobsLog, JobsLogOptions, Measurements, Store, fit,
-    read_bytes, resize_advise,
-};
+use iotide_api::{AdviseOptions, Error, JobPolicy, JobsLog, JobsLogOptions, resize_advise};
 
 use crate::ExitStatus;
-use crate::commands::advice::advised;
 use crate::commands::document::DocumentArgs;
-use crate::commands::simulate::refused;
+use crate::commands::simulate::{read_models, refused};
 use crate::ui::{Hint, Ui};
 
 /// See at which size a program should run: time, efficiency, cost, expected wait and turnaround
@@ -77,18 +73,4 @@ pub(crate) fn run(ui: &mut Ui, args: &AdviseArgs) -> anyhow::Result<ExitStatus> 
     let advice = resize_advise(&models, &log, &options).map_err(refused)?;
     args.output.deliver(ui, &advice)?;
     Ok(ExitStatus::Done)
-}
-
-/// Models that were stored, or of measurements.
-pub(in crate::commands) fn read_models(path: &Path) -> anyhow::Result<iotide_api::Models> {
-    let name = path.display().to_string();
-    let bytes = read_bytes(path).map_err(advised)?;
-    match Measurements::from_bytes(&name, &bytes, None) {
-        Ok(measured) => fit(measured, &FitOptions::default()).map_err(advised),
-        // What `iotide model` stored is no table of measurements, but holds one.
-        Err(error) => {
-            let options = FitOptions { store: Store::Known { name, bytes }, ..FitOptions::default() };
-            fit(Measurements::default(), &options).map_err(|_| advised(error))
-        }
-    }
 }

@@ -95,7 +95,7 @@ fn look_again_and_again(
             Err(error) => {
                 let trouble = format!("{error:#}");
                 if last_trouble.as_ref() != Some(&trouble) && !stop.load(Ordering::Relaxed) {
-                    ui.status(&trouble);
+                    ui.warning(&trouble);
                 }
                 last_trouble = Some(trouble);
             }
@@ -110,7 +110,7 @@ fn look_again_and_again(
                         continue;
                     }
                     if let Err(error) = actuators.carry_out(slurm, &resize, stop) {
-                        ui.status(format_args!("job {}: {error:#}", resize.id));
+                        ui.warning(format_args!("job {}: {error:#}", resize.id));
                     }
                 }
             }

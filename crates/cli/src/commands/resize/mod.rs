@@ -3,8 +3,6 @@
 use crate::ExitStatus;
 use crate::ui::Ui;
 
-pub(super) use advise::read_models;
-
 use iotide_act::{SlurmTalk, plain_word};
 
 use super::ioskel::parse_seconds;

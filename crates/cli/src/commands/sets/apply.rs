@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use iotide_act::programs::{Hung, carry_out, run as run_program};
-use iotide_act::{Watch, Watching, parse_source, rest};
+use iotide_act::{Watch, Watching, rest};
 use iotide_sched::{Action, ControlledJob, LustreTbf, former_policies};
 use iotide_source::{Source, SourceError};
 
 use super::system::{System, SystemArgs};
 use crate::ExitStatus;
 use crate::commands::ioskel::{parse_seconds, parse_size};
+use crate::commands::source::parse_source;
 use crate::ui::{Hint, Ui};
 
 /// Keep telling BeeGFS or Lustre what jobs deserve, until Ctrl-C
@@ -100,9 +101,9 @@ pub(crate) fn run(ui: &mut Ui, args: &ApplyArgs) -> anyhow::Result<ExitStatus> {
     if left.is_empty() {
         return Ok(ExitStatus::Done);
     }
-    ui.status(format_args!("this could not be taken back:"));
+    ui.warning("this could not be taken back:");
     for action in left {
-        ui.status(format_args!("  {action}"));
+        ui.warning(format_args!("  {action}"));
     }
     Ok(ExitStatus::Failed)
 }
@@ -137,7 +138,7 @@ fn do_all(
         }
         // Whether somebody reads along or not: what was begun must be ended.
         if let Err(error) = carry_out(action, Duration::from_secs_f64(args.timeout), is_over) {
-            ui.status(format_args!("{error:#}"));
+            ui.warning(format_args!("{error:#}"));
             if error.downcast_ref::<Hung>().is_some() {
                 failed.extend_from_slice(&actions[i..]);
                 break;

@@ -63,7 +63,7 @@ pub(crate) fn run(ui: &mut Ui, args: &MapArgs) -> anyhow::Result<ExitStatus> {
         let path = path.canonicalize().with_context(|| format!("cannot read {}", path.display()))?;
         let layout = args.layout_of(&path)?;
         if !layout.is_known() && args.targets.len() > 1 && args.source_of(&path) != Source::RoundRobin {
-            ui.status(format_args!(
+            ui.warning(format_args!(
                 "warning: {}: at which target a file begins is chosen when it is made, so that its stripes may be others' than the map says; name the file itself once it is there, \
                  or choose for all (`lfs setstripe -i 0 DIR`)",
                 path.display()

@@ -72,7 +72,7 @@ pub(crate) fn run(ui: &mut Ui, args: &PlanArgs) -> anyhow::Result<ExitStatus> {
         Form::Text => report.to_text(ui.width(), Ink::Plain),
     };
     match &args.output {
-        Some(path) if path != Path::new("-") => ui.out_file(path, &text)?,
+        Some(path) if path != Path::new("-") => ui.answer_file(path, &text)?,
         _ => ui.out(&text)?,
     }
     Ok(ExitStatus::Done)

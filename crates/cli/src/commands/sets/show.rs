@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::bail;
-use iotide_act::{control, parse_source};
+use iotide_act::control;
 use iotide_edge::client;
 use iotide_report::{DecisionList, Document, Ink, Report, SourceJobs, SourceTarget, StorageJobs, WhoKnows};
 use iotide_source::Source;
 
 use crate::ExitStatus;
-use crate::commands::jobs::unreadable;
+use crate::commands::asking::unreadable;
+use crate::commands::source::parse_source;
 use crate::commands::{Form, OutputArgs};
 use crate::ui::{Hint, Ui};
 

@@ -62,7 +62,7 @@ impl Target {
     /// Writes all of it at once.
     pub(super) fn write(&self, ui: &mut Ui, text: &str) -> anyhow::Result<()> {
         match &self.file {
-            Some(file) if file != Path::new("-") => ui.out_file(file, text),
+            Some(file) if file != Path::new("-") => ui.answer_file(file, text),
             _ => ui.out(text),
         }
     }

@@ -9,10 +9,10 @@ use iotide_api::{
 };
 
 use super::io::refused;
+use super::read_models;
 use crate::ExitStatus;
 use crate::commands::advice::advised;
 use crate::commands::document::DocumentArgs;
-use crate::commands::resize::read_models;
 use crate::ui::{Hint, Ui};
 
 /// The name of the log that is made up.

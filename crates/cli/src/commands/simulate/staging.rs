@@ -6,12 +6,12 @@ use anyhow::bail;
 use iotide_api::{Error, Progress, StagingJob, StagingOptions, StagingPolicy, read_text, simulate_staging};
 
 use super::io::refused;
+use super::read_models;
 use crate::ExitStatus;
 use crate::commands::advice::advised;
 use crate::commands::document::DocumentArgs;
 use crate::commands::ioskel::parse_size;
 use crate::commands::model::point;
-use crate::commands::resize::read_models;
 use crate::ui::{Hint, Ui};
 
 /// See when results should leave a buffer, and what that costs the job

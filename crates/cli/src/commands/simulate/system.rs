@@ -1,23 +1,20 @@
 //! `iotide simulate system`: which state shared storage will be in.
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use iotide_api::{
-    Change, Error, NamedSystem, StorageTarget, SystemMethod, SystemOptions, USUAL_HORIZON_S, WhatChanges,
-    read_text, simulate_system, storage_of_file,
+    Change, Error, NamedSystem, StorageTarget, SystemMethod, SystemOptions, WhatChanges, read_text,
+    simulate_system,
 };
-use iotide_report::{JobDocument, JobList};
-use iotide_sched::AcceptedHints;
-use iotide_source::Source;
 
 use crate::ExitStatus;
 use crate::commands::advice::advised;
 use crate::commands::document::DocumentArgs;
-use crate::commands::jobs::ask_at;
 use crate::ui::{Hint, Ui};
-use iotide_act::parse_source;
+
+#[cfg(feature = "system")]
+mod live;
 
 /// Predict the state of shared storage
 ///
@@ -111,10 +108,11 @@ struct FigureAt {
 }
 
 pub(crate) fn run(ui: &mut Ui, args: &SystemArgs) -> anyhow::Result<ExitStatus> {
-    let mut named = match args.daemon() {
-        Some(socket) => live(args, &socket)?,
-        None => described(args)?,
-    };
+    #[cfg(feature = "system")]
+    let seen = live::seen(args)?;
+    #[cfg(not(feature = "system"))]
+    let seen = None;
+    let mut named = seen.map_or_else(|| described(args), Ok)?;
     if let Some(horizon_s) = args.horizon {
         let from_s = if named.system.frame_s[0] < horizon_s { named.system.frame_s[0] } else { 0.0 };
         if !(horizon_s > from_s && horizon_s.is_finite()) {
@@ -149,11 +147,6 @@ pub(crate) fn run(ui: &mut Ui, args: &SystemArgs) -> anyhow::Result<ExitStatus> 
     Ok(ExitStatus::Done)
 }
 
-/// The jobs that a daemon sees.
-const LIVE: &str = "live";
-/// So many running jobs are asked for: those that were begun last.
-const MOST_RUNNING: usize = 500;
-
 fn described(args: &SystemArgs) -> anyhow::Result<NamedSystem> {
     if args.storage.is_some() {
         bail!("--storage is about `live`: a system says itself what its storage can do");
@@ -174,52 +167,7 @@ fn advised_on_system(error: Error) -> anyhow::Error {
     }
 }
 
-fn live(args: &SystemArgs, socket: &Path) -> anyhow::Result<NamedSystem> {
-    let Some(ladder) = &args.storage else {
-        bail!(
-            "`live` wants --storage LADDER: what the storage can do, as `iotide ladder DIR --format json` measures it"
-        );
-    };
-    let storage = storage_of_file(ladder).map_err(advised)?;
-    let unreadable = |why: String| anyhow!("the daemon's answer cannot be read: {why}");
-    let list = ask_at(socket, &format!("/api/1/jobs?state=running&limit={MOST_RUNNING}"))?;
-    let list = JobList::from_json(&list).map_err(unreadable)?;
-    let mut jobs = Vec::new();
-    for job in &list.jobs {
-        // One may end while others are asked for.
-        if let Ok(document) = ask_at(socket, &format!("/api/1/jobs/{}", job.job.as_said())) {
-            jobs.push(JobDocument::from_json(&document).map_err(unreadable)?);
-        }
-    }
-    forget_the_uncertain(socket, &mut jobs);
-    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
-    Ok(NamedSystem::of_running(&jobs, &storage, now_s, USUAL_HORIZON_S))
-}
-
-/// A rhythm that nobody would act on is none: the job then goes on as it does now.
-fn forget_the_uncertain(socket: &Path, jobs: &mut [JobDocument]) {
-    let daemon = Source::Daemon { socket: socket.to_owned(), is_ours: false };
-    // One that is too old to say how certain it is means what it says.
-    let Ok(known) = daemon.ask() else { return };
-    let mut heeded = AcceptedHints::default();
-    heeded.look(0.0, Some(&known));
-    for JobDocument { entry, uid, .. } in jobs {
-        if heeded.period_s(entry.job.as_said(), Some(*uid)).is_none() {
-            (entry.period_s, entry.next_phase_unix_s) = (None, None);
-        }
-    }
-}
-
 impl SystemArgs {
-    /// The daemon whose jobs are meant, if they are.
-    fn daemon(&self) -> Option<PathBuf> {
-        let name = if self.workload == LIVE { "daemon" } else { &self.workload };
-        match parse_source(name) {
-            Ok(Source::Daemon { socket, .. }) => Some(socket),
-            _ => None,
-        }
-    }
-
     fn changes(&self, named: &NamedSystem) -> anyhow::Result<Vec<Change>> {
         let system = &named.system;
         let known = |target: usize| {

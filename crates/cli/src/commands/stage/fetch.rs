@@ -130,7 +130,7 @@ fn in_gaps(
     };
     let ended = fetch_in_gaps(fetch, wanted, room, plan, pace)?;
     if let Some(trouble) = following.end() {
-        ui.status(trouble);
+        ui.warning(trouble);
     }
     Ok(ended)
 }

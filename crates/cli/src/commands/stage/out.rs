@@ -287,7 +287,7 @@ fn long(
         fault
     })?;
     if let Some(trouble) = following.end() {
-        ui.status(trouble);
+        ui.warning(trouble);
     }
     Ok(Ended { fault: fault.map(|error| error.to_string()), ..ended })
 }
