@@ -117,16 +117,17 @@ const GROUPS: &[(&str, &[&str])] = &[
 
 /// The command line as a definition, from which it is read, explained and completed.
 pub(crate) fn command_line() -> clap::Command {
-    let mut command = Cli::command();
-    command.build();
+    let command = Cli::command();
+    // Clap adds its own command when it builds the whole tree, which costs every start as much as all else.
+    let help = "Print this message or the help of the given subcommand(s)";
+    let about_of = |name: &str| match command.find_subcommand(name) {
+        Some(below) => Some(below.get_about().cloned().unwrap_or_default().to_string()),
+        None => (name == "help").then(|| help.to_owned()),
+    };
     let mut groups = String::new();
     for (title, names) in GROUPS {
-        let there = names.iter().filter_map(|name| command.find_subcommand(name));
-        let rows: Vec<String> = there
-            .map(|below| {
-                format!("  {:12} {}\n", below.get_name(), below.get_about().cloned().unwrap_or_default())
-            })
-            .collect();
+        let row = |name: &&str| about_of(name).map(|about| format!("  {name:12} {about}\n"));
+        let rows: Vec<String> = names.iter().filter_map(row).collect();
         if !rows.is_empty() {
             let _ = writeln!(groups, "{title}:\n{}", rows.concat());
         }
@@ -135,8 +136,8 @@ pub(crate) fn command_line() -> clap::Command {
         let name = line.strip_prefix("  iotide ").and_then(|rest| rest.split(' ').next());
         name.is_none_or(|name| name == "COMMAND" || command.find_subcommand(name).is_some())
     };
-    let examples: Vec<&str> = EXAMPLES.lines().filter(is_there).collect();
-    with_quiet(Cli::command().before_help(groups.trim_end().to_owned()).after_help(examples.join("\n")))
+    let examples = EXAMPLES.lines().filter(is_there).collect::<Vec<&str>>().join("\n");
+    with_quiet(command.before_help(groups.trim_end().to_owned()).after_help(examples))
 }
 
 /// The name of `--quiet` among the arguments of each command.
