@@ -1,7 +1,7 @@
 //! Any bytes, as any format: reading must return, with events in order and an error that says something. What comes of the events must
 //! too: the bandwidth they add up to, who did what to which file, and the labels of the run.
 //!
-//! The first byte chooses the format, or leaves it to be told by the content; `IOTIDE_FUZZ_FORMAT` chooses it for good.
+//! The first byte chooses the format, or leaves it to be detected by the content; `IOTIDE_FUZZ_FORMAT` chooses it for good.
 #![no_main]
 
 use std::io::Cursor;

@@ -24,7 +24,7 @@ struct Sinks {
     activity: Activity,
     observed: Observed,
     n_events: usize,
-    /// As far as it can be told: a request of nothing adds nothing.
+    /// As far as the events show: a request of nothing adds nothing.
     bytes: f64,
 }
 

@@ -46,7 +46,7 @@ const RULES: &[Rule] = &[
     formats_are_documented,
     golden_files_remember_their_making,
     documents_link_to_what_exists,
-    people_read_plain_english,
+    prose_uses_the_words_of_the_field,
     doc_comments_begin_with_a_verb_or_a_noun,
     lab::has_the_versions_of_the_root,
     lab::says_why_it_needs_a_dependency,
@@ -405,8 +405,7 @@ fn doc_comments_begin_with_a_verb_or_a_noun(tree: &Tree) -> Vec<String> {
     for (path, text) in tree.files.iter().filter(|(path, _)| path.ends_with(".rs")) {
         let mut is_within = false;
         for (number, line) in text.lines().enumerate() {
-            let doc = line.trim_start();
-            let doc = doc.strip_prefix("///").or_else(|| doc.strip_prefix("//!"));
+            let doc = doc_comment(line);
             if !is_within
                 && doc.is_some_and(|doc| contains_word(doc.split_whitespace().next().unwrap_or(""), "What"))
             {
@@ -421,22 +420,30 @@ fn doc_comments_begin_with_a_verb_or_a_noun(tree: &Tree) -> Vec<String> {
     faults
 }
 
-/// Documents, and among them the help of all commands, use the field's words: see docs/glossary.md.
-fn people_read_plain_english(tree: &Tree) -> Vec<String> {
+/// Documents, among them the help of all commands, and doc comments use the field's words: see docs/glossary.md.
+fn prose_uses_the_words_of_the_field(tree: &Tree) -> Vec<String> {
     let is_for_people = |path: &str| {
         let is_page = !path.contains('/') || path.starts_with("docs/");
         is_page && path.ends_with(".md") && path != "docs/glossary.md"
     };
+    let is_code = |path: &str| path.ends_with(".rs");
     let mut faults = Vec::new();
-    for (path, text) in tree.files.iter().filter(|(path, _)| is_for_people(path)) {
+    for (path, text) in tree.files.iter().filter(|(path, _)| is_for_people(path) || is_code(path)) {
         for (number, line) in text.lines().enumerate() {
-            let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join(" ").to_lowercase();
+            let text = if is_code(path) { doc_comment(line).unwrap_or_default() } else { line };
+            let prose: String = text.split('`').step_by(2).collect::<Vec<_>>().join(" ").to_lowercase();
             for (word, instead) in PLAIN_WORDS.iter().filter(|(word, _)| contains_word(&prose, word)) {
                 faults.push(format!("{path}:{}: \"{word}\": write \"{instead}\"", number + 1));
             }
         }
     }
     faults
+}
+
+/// Returns the text of a line that is a doc comment.
+fn doc_comment(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))
 }
 
 /// The repository as texts by path, with `/` between names.
@@ -748,6 +755,10 @@ mod tests {
     fn a_word_that_people_stumble_over_is_a_fault_but_not_as_a_name() {
         breaks("docs/a.md", "x\nLosses are told.\n", "docs/a.md:2: \"told\": write \"reported\"");
         passes("docs/a.md", "The column `grain` is kept; Toldo is a name.\n");
+        let code = "//! Formulas on slices.\n\n/// The model rests on points.\nfn f() {}\n";
+        let expected = "crates/num/src/lib.rs:3: \"rests on\": write \"is based on, evidence\"";
+        breaks("crates/num/src/lib.rs", code, expected);
+        passes("crates/num/src/lib.rs", "//! Formulas of a `grain`.\n\n// As told.\nfn told() {}\n");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(crate) struct Stagers {
     place: StagePlace,
     seat: Seat,
     running: BTreeMap<u64, Running>,
-    /// Those that were told to leave the rest where it is.
+    /// Stagers that got the signal to leave the remaining files where they are.
     leaving: Vec<Child>,
 }
 

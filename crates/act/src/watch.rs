@@ -86,7 +86,7 @@ impl Report {
         }
     }
 
-    /// Jobs by id, each with the period to go by. Where several users have one id it is said whose it is.
+    /// Jobs by id, each with the period to go by. Where several users have one id, the user is part of the name.
     fn jobs(&self) -> impl Iterator<Item = (String, Option<f64>, Option<Load>)> {
         let mut n_called: BTreeMap<&str, usize> = BTreeMap::new();
         self.accepted.jobs().for_each(|(id, ..)| *n_called.entry(id).or_default() += 1);

@@ -1,7 +1,7 @@
 //! Alarms: rules that are looked at each second, by a thread of their own.
 //!
-//! The thread is told what each second has shown, and of rules that come and go; a second that it has no time for is left out. What changes is on disk before anyone
-//! is told of it, unless the disk fails: an alarm about a full disk is told all the same. After a restart, what fired goes on firing, and nobody is told again.
+//! The thread takes the values of each second, and the rules that come and go; it leaves out a second that it has no time for. A change is on disk before any
+//! receiver gets it, unless the disk fails: an alarm about a full disk is sent all the same. After a restart, what fired goes on firing, and is not sent again.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -115,12 +115,12 @@ pub struct Needs {
     pub series: Series,
     /// The receivers of the site.
     pub routes: Vec<Route>,
-    /// Whether the receivers of the site are told of users' alarms, too.
+    /// Whether the receivers of the site get users' alarms, too.
     pub sends_users_alarms: bool,
 }
 
 impl Needs {
-    /// Whether receivers are told of an alarm.
+    /// Whether receivers get an alarm.
     fn sends(&self, state: &AlarmState) -> bool {
         state.owner.is_none() || self.sends_users_alarms
     }
@@ -358,7 +358,7 @@ impl Watching {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
     }
 
-    /// Keeps up to where routes have been told.
+    /// Stores the last change that each route has delivered.
     fn save_told(&mut self) {
         for outbox in &self.routes {
             if let Some(id) = outbox.take_told()

@@ -1,4 +1,4 @@
-//! Who is told of alarms: an Alertmanager, a webhook.
+//! Receivers of alarms: an Alertmanager, a webhook.
 //!
 //! A thread for each sends what waits, in order, and tries again what was not taken, after a while that grows. Up to where it has come is stored: after a restart
 //! it goes on there. What waits is bounded; beyond it the oldest go, and are counted. Alarms of the operator come first, and wait in a queue that no user
@@ -24,7 +24,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How soon something new is sent, and an end is noticed.
 const NAP: Duration = Duration::from_millis(100);
 
-/// Where alarms are told.
+/// A destination of alarms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
     /// To an Alertmanager, by its API of version 2.
@@ -74,7 +74,7 @@ pub(crate) struct Outbox {
     route: Route,
     node: String,
     waiting: Mutex<Waiting>,
-    /// Up to which change nothing is left to be told, and up to which that is stored.
+    /// The change up to which all are delivered, and the one up to which that is stored.
     told: AtomicU64,
     stored: AtomicU64,
     n_sent: AtomicU64,
@@ -88,7 +88,7 @@ struct Waiting {
     by_owner: BTreeMap<Option<u32>, VecDeque<(u64, String)>>,
     /// The user whose turn was last.
     last_user: Option<u32>,
-    /// The latest change that was to be told.
+    /// The latest change to deliver.
     last_id: u64,
 }
 
@@ -119,7 +119,7 @@ impl Waiting {
         victim.is_some()
     }
 
-    /// The next to be told: the operator's, else that of the user after the last one.
+    /// The next to deliver: the operator's, else that of the user after the last one.
     fn next(&mut self) -> Option<(Option<u32>, u64, String)> {
         let after_last = self.by_owner.range((Excluded(Some(self.last_user.unwrap_or(0))), Unbounded));
         let users = || self.by_owner.range((Excluded(None), Unbounded));
@@ -198,7 +198,7 @@ impl Outbox {
         self.n_lost.fetch_add(is_one_lost.into(), Ordering::Relaxed);
     }
 
-    /// Up to which change it has been told, if that is not stored yet.
+    /// The change up to which all are delivered, if that is not stored yet.
     pub(super) fn take_told(&self) -> Option<u64> {
         let told = self.told.load(Ordering::Relaxed);
         (self.stored.swap(told, Ordering::Relaxed) != told).then_some(told)

@@ -223,7 +223,7 @@ impl AlarmStore {
         .map_err(self.failed())
     }
 
-    /// Up to which change a route has been told; one that is new begins now.
+    /// The change up to which a route has delivered all; one that is new begins now.
     pub fn told(&mut self, route: &str) -> Result<u64, StoreError> {
         (|| {
             let sql = "INSERT OR IGNORE INTO told SELECT ?, coalesce((SELECT max(id) FROM changes), 0)";
@@ -234,7 +234,7 @@ impl AlarmStore {
         .map_err(self.failed())
     }
 
-    /// A route has been told all up to a change.
+    /// Stores that a route has delivered all changes up to this one.
     pub(crate) fn set_told(&mut self, route: &str, id: u64) -> Result<(), StoreError> {
         self.db
             .execute("INSERT OR REPLACE INTO told VALUES (?, ?)", params![route, id as i64])

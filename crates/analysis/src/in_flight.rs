@@ -1,7 +1,7 @@
 //! How many requests were in flight in a trace, and how many were done meanwhile: what a ladder measures, as far as a run shows it.
 //!
 //! A request is taken to get on evenly while it lasts, so that ranks in step, whose requests all end at once, count as much as any others. Of time in which requests of
-//! different sizes are in flight nothing is told.
+//! different sizes are in flight nothing is reported.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

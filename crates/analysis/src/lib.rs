@@ -1,10 +1,10 @@
 //! Analysis of one run's signal.
 //!
-//! - Does the I/O have a rhythm, which, and how sure is that? [`detect_period`]
+//! - Does the I/O have a rhythm, which, and with what confidence? [`detect_period`]
 //! - The same of a whole run, reads and writes, in one call: [`analyse_run`]
 //! - What do its strongest waves look like in time? [`reconstruct`]
 //! - How evenly do the periods resemble each other? [`score`]
-//! - What load does an application put on the storage, told from noisy server logs of several runs? [`extract`]
+//! - What load does an application put on the storage, derived from noisy server logs of several runs? [`extract`]
 //! - Which runs of a job log are of one application, and what does a server's log show of them? [`group_runs`],
 //!   [`cut_samples`]
 //! - How fast would the storage have to be to hide asynchronous I/O? [`demand`]

@@ -240,7 +240,7 @@ fn window_of(signal: &StepSignal, config: &RunConfig) -> Option<Span> {
     (start < end).then_some(Span { start, end })
 }
 
-/// When the second phase begins: as the method told them apart, or else where the bandwidth rises above its mean for
+/// When the second phase begins: as the method separated them, or else where the bandwidth rises above its mean for
 /// the second time.
 fn second_phase(run: &RunAnalysis) -> Option<Timestamp> {
     if let [_, second, ..] = run.estimate.phases.as_slice() {

@@ -5,7 +5,7 @@ use iotide_trace::SampledSignal;
 /// Values that differ by less are the same, whatever the last digits say.
 const ROUNDING: f64 = 1e-9;
 
-/// A signal told apart by a bandwidth, most often its own mean `V/L`: what exceeds it is substantial.
+/// A signal divided by a bandwidth threshold, most often its own mean `V/L`: what exceeds it is substantial.
 pub(crate) struct Substantial<'a> {
     signal: &'a SampledSignal,
     threshold_bps: f64,

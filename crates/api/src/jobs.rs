@@ -405,7 +405,7 @@ impl SimulateJobsOptions {
         is_drawn || self.window.is_some() || self.mistakes() != Mistakes::default()
     }
 
-    /// How far off figures are. What is said of one figure counts more than what is said of its class.
+    /// How far off figures are. The error of one figure overrides the error of its class.
     fn mistakes(&self) -> Mistakes {
         let ClassErrors { runs, user } = self.errors;
         let of = |own: f64, class: f64| if own > 0.0 { own } else { class };

@@ -63,7 +63,7 @@ pub(crate) fn modules(log: &Log) -> LogModules {
     }
 }
 
-/// Where the counters that are told stand in a table.
+/// The places in a table of the counters that are reported.
 struct Columns {
     bytes: [Option<usize>; 2],
     extents: Vec<usize>,

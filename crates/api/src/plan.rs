@@ -1,4 +1,4 @@
-//! The sets of jobs with known periods, and what a file system has to be told of them.
+//! The sets of jobs with known periods, and the actions that set them in a file system.
 
 use iotide_report::PlanReport;
 use iotide_sched::{Action, ControlledJob, Controller, IoProfile, JobId, Rules, is_plain_id, parse_periods};
@@ -20,11 +20,11 @@ pub struct Plan {
     pub report: PlanReport,
     /// Actions for the file system, in this order.
     pub actions: Vec<Action>,
-    /// Jobs it is not told of: their ids could be misunderstood.
+    /// Jobs without an action in the file system: their ids could be misunderstood.
     pub left_alone: Vec<String>,
 }
 
-/// Puts jobs into sets by their periods; with a controller, says what its file system has to be told.
+/// Puts jobs into sets by their periods; with a controller, returns the actions for its file system.
 pub fn plan(profiles: &Profiles, rules: Rules, controller: Option<&mut dyn Controller>) -> Plan {
     let policy = rules.set10();
     let jobs: Vec<ControlledJob> = profiles

@@ -16,7 +16,7 @@ pub(crate) struct ServerTargets {
 
 #[derive(Clone, Copy, Debug)]
 struct Target {
-    /// Reads and writes of an interval are told one after the other.
+    /// The source gives reads and writes of an interval one after the other.
     last: (Timestamp, Timestamp),
     bytes: f64,
     most_bps: f64,

@@ -91,7 +91,7 @@ pub struct SystemOptions {
     pub seed: u64,
     /// Share of the repetitions that the bands hold.
     pub confidence: f64,
-    /// How far apart the state is told; `None` is a hundredth of the time.
+    /// The distance between reported states; `None` is a hundredth of the time.
     pub interval_s: Option<f64>,
     /// How many requests a token stands for; `None` is as many as leave bursts their length.
     pub grain: Option<u64>,

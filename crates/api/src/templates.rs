@@ -20,7 +20,7 @@ use crate::{Error, Input, application, observe, read_text};
 const ALIKE: f64 = 1.25;
 /// See [`ALIKE`].
 const APART: f64 = 2.0;
-/// Growth with the number of processes is told from so many sizes.
+/// Growth with the number of processes is derived from so many sizes.
 const LEAST_SIZES: usize = 3;
 /// The size of requests where nobody counts them.
 const ASSUMED_REQUEST: f64 = 1_048_576.0;

@@ -99,7 +99,7 @@ impl Folder {
         self.journal.write_all(line.as_bytes())
     }
 
-    /// Makes sure that what was added survives a loss of power, too.
+    /// Syncs what was added, so that it survives a loss of power, too.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.journal.sync_data()?;
         self.dir.sync()

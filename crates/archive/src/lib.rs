@@ -68,12 +68,12 @@ pub struct Job {
     pub limits: Limits,
     /// How many are read at once.
     pub n_workers: usize,
-    /// Whether to count the logs beside the work, so that someone can be told how long it will take.
+    /// Whether to count the logs beside the work, so that the remaining time can be reported.
     pub count_ahead: bool,
 }
 
 impl Job {
-    /// Returns what [`Folder::open`] is to be told: the settings as text, and which part of the archive.
+    /// Returns the input of [`Folder::open`]: the settings as text, and which part of the archive.
     pub fn made_with(&self, settings: &str) -> String {
         folder::with_shard(settings, self.shard)
     }

@@ -81,9 +81,9 @@ pub(crate) struct Application {
 }
 
 impl Sums {
-    /// How many reasons are told apart; the rest is counted together.
+    /// How many reasons are counted one by one; the rest is counted together.
     const MOST_REASONS: usize = 200;
-    /// How many applications of an issue are told apart; the rest is counted together.
+    /// How many applications of an issue are counted one by one; the rest is counted together.
     const MOST_APPLICATIONS: usize = 4096;
     /// How many applications of an issue are named.
     const MOST_NAMED: usize = 10;

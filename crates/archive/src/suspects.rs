@@ -1,6 +1,6 @@
 //! Logs that may have ended the process that read them, as by filling the memory.
 //!
-//! The journal says which logs are being read. Those of which nothing more is said when it is opened again were in work when the last
+//! The journal records which logs are being read. Those without a later record when it is opened again were in work when the last
 //! process terminated abnormally. They are read again, each alone, so that one that is to blame is known: it is rejected the
 //! next time, and the archive gets done.
 

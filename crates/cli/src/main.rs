@@ -168,9 +168,9 @@ pub(crate) enum ExitStatus {
     NothingFound,
     /// The question was answered with "it got worse".
     Worse,
-    /// Something could not be done, as told on stderr.
+    /// Something could not be done, as reported on stderr.
     Failed,
-    /// Stopped by the user, to be gone on with later.
+    /// Stopped by the user, to be resumed later.
     Interrupted,
     /// As a program that was run for the user ended.
     Program(u8),

@@ -31,7 +31,7 @@ pub(crate) struct Ui {
     progress: bool,
     /// Whether results and errors alone are printed.
     quiet: bool,
-    /// Whether a progress line stands on the terminal and must be wiped before anything else is said.
+    /// Whether a progress line stands on the terminal and must be wiped before anything else is printed.
     progress_shown: bool,
 }
 
@@ -221,7 +221,7 @@ impl OutStream {
         Self { out: BufWriter::with_capacity(64 << 10, out), shown }
     }
 
-    /// Says that writing failed; a reader of stdout that went away is told apart.
+    /// Reports that writing failed; a reader of stdout that went away has an error of its own.
     pub(crate) fn failed(&self, error: io::Error) -> anyhow::Error {
         if error.kind() == io::ErrorKind::BrokenPipe && matches!(self.out.get_ref(), Sink::Open(_)) {
             return ReaderGone.into();

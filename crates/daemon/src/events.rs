@@ -22,7 +22,7 @@ const MOST_WAITING: usize = 64;
 /// In silence a listener is sent something after this time, so that one that is gone is noticed.
 const SILENCE: Duration = Duration::from_secs(15);
 
-/// Jobs whose rates are told at once: the busiest.
+/// Jobs whose rates are reported at once: the busiest.
 const MOST_RATES: usize = 500;
 
 /// Events that a listener receives.
@@ -46,7 +46,7 @@ impl Hears {
     }
 }
 
-/// Where events are told, and heard of.
+/// Where events are published and subscribed to.
 #[derive(Clone, Debug, Default)]
 pub struct Events(Arc<Mutex<Listeners>>);
 
@@ -61,7 +61,7 @@ struct Listeners {
 #[derive(Debug)]
 struct Listener {
     hears: Hears,
-    /// Whether it is told each second what jobs move.
+    /// Whether it gets the rates of jobs each second.
     wants_rates: bool,
     queue: Sender<Bytes>,
     n_missed: u64,
@@ -136,7 +136,7 @@ impl Events {
         });
     }
 
-    /// An alarm begins or is over: its owner and those who see all are told.
+    /// Reports that an alarm begins or is over, to its owner and those who see all.
     pub fn alarm(&self, state: &AlarmState) {
         // A number that no user has: listeners to everyone's events hear it.
         self.lock().tell(state.owner.unwrap_or(u32::MAX), "alarm", &answer_json(state));

@@ -25,7 +25,7 @@ use crate::store::{Store, StoreError};
 pub struct Tree {
     hub: Mutex<Hub>,
     pub(crate) has_parent: bool,
-    /// Told when there is something to send to the daemon above.
+    /// Notified when there is something to send to the daemon above.
     pub has_rows: Notify,
     children: Mutex<HashMap<Name, Arc<Below>>>,
     /// Places for those who ask nodes below here; what is asked from above has places of its own.
@@ -114,7 +114,7 @@ impl Tree {
         *lock(&self.skew) = skew;
     }
 
-    /// Says something, unless it was said already.
+    /// Adds a notice, unless it was issued already.
     pub fn note(&self, text: String) {
         let mut notices = lock(&self.notices);
         if notices.said.len() < MOST_NOTICES && notices.said.insert(text.clone()) {
@@ -138,7 +138,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How often it is told what this machine does as a whole.
+/// How often what this machine does as a whole is reported.
 const NODE_NS: u64 = 3_000_000_000;
 /// How often what is counted here goes up.
 const OWN_NS: u64 = 1_000_000_000;
@@ -166,7 +166,7 @@ pub struct Gathering {
     sent_ns: u64,
     /// Where in a second it does: nodes with one clock do not all send at once.
     phase_ns: u64,
-    /// When it was last told what this machine does, and who was above then.
+    /// When what this machine does was last reported, and who was above then.
     told_ns: u64,
     told_parent: Option<Place>,
     /// The jobs that rows became part of, and when they last did.

@@ -1,7 +1,7 @@
 //! The jobs of one node, as the counter pages of their processes tell.
 //!
-//! A machine without files and clocks: it is told what was seen ([`Leaf::adopt`], [`Leaf::count`], [`Leaf::gone`]) and says what must be stored
-//! ([`Leaf::tick`]). What it says it repeats until it is told that it is stored ([`Leaf::stored`]), so a store that fails is tried again.
+//! A machine without files and clocks: it takes what was seen ([`Leaf::adopt`], [`Leaf::count`], [`Leaf::gone`]) and returns what must be stored
+//! ([`Leaf::tick`]). It repeats that until it is stored ([`Leaf::stored`]), so a store that fails is tried again.
 //!
 //! A count is never lost and never doubled: what a process has counted is either in its page or in the store. A page is removed only after the
 //! store has its totals, and the store knows which pages these were.

@@ -3,7 +3,7 @@
 //! Programs count what they do in pages (`iotide_wire::page`). The pages are read ten times a second and summed up by job; what ended is kept in a store.
 //!
 //! - [`Leaf`](leaf::Leaf): the machine that decides. It is without file or clock: a test needs no mock.
-//! - [`collect`]: the files of pages become what the machine is told.
+//! - [`collect`]: the files of pages become the input of the machine.
 //! - [`store`]: jobs and their profiles in SQLite.
 //! - [`models`]: how what runs of an application measure grows with their size.
 //! - [`series`]: metrics of jobs and the machine over time.

@@ -213,7 +213,7 @@ pub struct Models {
     has_fitted: Arc<AtomicBool>,
 }
 
-/// Who is told which application was fitted anew.
+/// Receivers of the names of applications that were fitted anew.
 type Watchers = Arc<Mutex<Vec<SyncSender<(u32, Name)>>>>;
 
 enum Work {

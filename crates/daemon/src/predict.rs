@@ -3,8 +3,8 @@
 //! Only what processes of this machine move is evaluated: it is sampled ten times a second. Of jobs on other machines, their daemons send what they
 //! found ([`Outlook`]).
 //!
-//! A thread of its own: an evaluation takes milliseconds, and pages are to be read meanwhile. It is told the bytes of each job ten times a second. What
-//! it has no time for it is not told; the bytes are cumulative, so the next time has them.
+//! A thread of its own: an evaluation takes milliseconds, and pages are to be read meanwhile. It takes the bytes of each job ten times a second. It skips
+//! those that it has no time for; the bytes are cumulative, so the next time has them.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

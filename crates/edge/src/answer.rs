@@ -54,7 +54,7 @@ impl Viewer {
         if self == Self::Controller { Self::All } else { self }
     }
 
-    /// Which events they are told.
+    /// The events they get.
     pub(crate) fn hears(self) -> Hears {
         match self {
             Self::All => Hears::All,
@@ -106,7 +106,7 @@ pub(crate) const MOST_JOBS: usize = 1000;
 const USUAL_JOBS: usize = 100;
 /// Readers of the store that stay open: each has a cache of its own.
 const MOST_RESTING: usize = 2;
-/// Earlier runs that are told of a job.
+/// Earlier runs that are reported of a job.
 const MOST_EARLIER: usize = 5;
 
 /// A job that someone asks about.

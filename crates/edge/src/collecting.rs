@@ -54,7 +54,7 @@ pub(crate) struct Collecting {
     /// Remaining work of rebuilding a damaged database.
     rebuild: Option<Rebuild>,
     told_groups: ReportedGroups,
-    /// Readings of cgroups that were told.
+    /// Readings of cgroups that were reported.
     n_groups_told: u64,
 }
 

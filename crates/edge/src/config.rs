@@ -46,11 +46,11 @@ pub struct Config {
     pub scrape_every: Duration,
     /// How pages and answers over HTTP are reached.
     pub web: WebConfig,
-    /// Alertmanagers that are told of alarms.
+    /// Alertmanagers that get alarms.
     pub alertmanagers: Vec<Url>,
     /// Others that are.
     pub webhooks: Vec<Url>,
-    /// Whether these are told of users' alarms, too; otherwise only of the operator's.
+    /// Whether these get users' alarms, too; otherwise only the operator's.
     pub sends_users_alarms: bool,
     /// Where models are published.
     pub redis: Option<RedisConfig>,

@@ -187,7 +187,7 @@ fn read_tokens(folder: &OpenDir) -> io::Result<Option<String>> {
     }
 }
 
-/// Reads the tokens of a store; a line that is none is an error, so that nobody is locked out without a word.
+/// Reads the tokens of a store; an invalid line is an error, so that nobody is locked out without an error message.
 pub(crate) fn tokens_of(text: &str) -> io::Result<Vec<([u8; 32], Viewer)>> {
     let line = |line: &str| {
         let (hash, role) = line.split_once(' ')?;
@@ -209,7 +209,7 @@ pub(crate) fn tokens_of(text: &str) -> io::Result<Vec<([u8; 32], Viewer)>> {
         .collect()
 }
 
-/// Who is at the other end of a connection, before anything was said.
+/// The peer of a connection, before its first message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
     /// Viewer according to the system.

@@ -33,7 +33,7 @@ const WITHIN: Duration = Duration::from_millis(1500);
 const MOST_REPETITIONS: usize = 100;
 const CONFIDENCE: f64 = 0.9;
 const STEP_S: f64 = 10.0;
-/// The jobs that move most; others are left out, and this is said.
+/// The jobs that move most; others are left out, and the answer reports this.
 const MOST_JOBS: usize = 128;
 /// Of one repetition, about: with ten times as many it would take a second, and the bands would be the same.
 const MOST_TOKENS: f64 = 50_000.0;

@@ -45,7 +45,7 @@ use crate::web;
 pub(crate) const MOST_CONNECTIONS: usize = 1024;
 /// The head of a question is there after this.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
-/// A connection lasts this long at most, whether its peer reads or not; unless events are told on it.
+/// A connection lasts this long at most, whether its peer reads or not; unless events are sent on it.
 const LIFE: Duration = Duration::from_secs(60);
 /// Content type of events.
 const EVENT_STREAM: &str = "text/event-stream";
@@ -54,7 +54,7 @@ const MOST_HEAD: usize = 16 << 10;
 /// When there are no descriptors left, others have this long to close some.
 const BREATHER: Duration = Duration::from_millis(50);
 
-/// Answers until it is told to stop.
+/// Answers until it is stopped.
 pub(crate) fn run(
     shared: &Arc<Shared>,
     socket: OwnSocket,

@@ -282,7 +282,7 @@ fn itself(text: &mut Exposition, of: &Of<'_>) {
     }
 }
 
-/// Alarms, and who is told of them.
+/// Alarms, and their receivers.
 fn alarms(text: &mut Exposition, of: &Alarms) {
     let (n_rules, n_firing) = of.counts();
     text.family("iotide_daemon_alarm_rules", Kind::Gauge, "Alarms that are set up.")

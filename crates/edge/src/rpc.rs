@@ -37,7 +37,7 @@ const CONFIDENCE: f64 = 0.9;
 /// Bytes read at a time.
 const PIECE: usize = 16 << 10;
 
-/// Answers until it is told to stop.
+/// Answers until it is stopped.
 pub(crate) fn run(shared: &Arc<Shared>, socket: OwnSocket, mut stopped: watch::Receiver<bool>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(2).build();
     let Ok(runtime) = runtime else { return };

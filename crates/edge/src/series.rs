@@ -263,7 +263,7 @@ impl Answers {
         Ok(Asking::Here(here))
     }
 
-    /// Answers with what is told of what is found.
+    /// Answers with what `tell` makes of the series that are found.
     fn reply_series(
         &self,
         viewer: Viewer,
@@ -388,7 +388,7 @@ impl Answers {
         }))
     }
 
-    /// How fast a job read and wrote, for a picture. What cannot be read is left out: the job is told all the same.
+    /// How fast a job read and wrote, for a picture. What cannot be read is left out: the job is shown all the same.
     pub(crate) fn rates(&self, key: &JobKey) -> Option<JobRates> {
         self.rates_in(key, PICTURE)
     }

@@ -110,7 +110,7 @@ struct Daemon {
 /// A thread, and what tells it to end.
 type Stoppable = (tokio::sync::watch::Sender<bool>, JoinHandle<()>);
 
-/// Starts a thread that works until it is told to end.
+/// Starts a thread that works until it is stopped.
 fn until_told(
     name: &str,
     work: impl FnOnce(tokio::sync::watch::Receiver<bool>) + Send + 'static,

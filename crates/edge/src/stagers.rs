@@ -41,7 +41,7 @@ impl Stagers {
         Self { list }
     }
 
-    /// Takes what is said of a job of a user: it is told of one job, whoever has the same id.
+    /// Takes the reports on a job of a user: each goes to one job, whoever has the same id.
     pub(crate) fn take(&mut self, id: &JobId, uid: u32) -> Vec<JobStaging> {
         let is_of =
             |one: &mut (u32, String, JobStaging)| (one.0 == uid || one.0 == 0) && one.1 == id.as_str();

@@ -42,7 +42,7 @@ fn facts_key(key: &JobKey) -> String {
 }
 
 impl Steering {
-    /// Requests that wait; who has more is told to try again.
+    /// Requests that wait; who has more gets the answer to try again.
     const MOST_REQUESTS: usize = 64;
     /// Jobs that run and were given another size.
     const MOST_RESIZED: usize = 10_000;

@@ -130,7 +130,7 @@ fn of_darshan(head: &[u8]) -> Option<Format> {
     Some(if is_dxt { Format::DarshanDxtText } else { Format::DarshanParserText })
 }
 
-/// A JSON text is told by the names in it: the first byte is the same for all.
+/// A JSON text is detected by the names in it: the first byte is the same for all.
 fn of_json(text: &[u8]) -> Option<Format> {
     let names = |name: &str| memmem::find(text, format!("\"{name}\"").as_bytes()).is_some();
     if gekkofs::recognises_json(text) {
@@ -200,7 +200,7 @@ fn is_tmio_msgpack(head: &[u8]) -> bool {
         .is_some_and(|name| tmio::mode(name).is_some())
 }
 
-/// A header of several columns, of which at least one is known: a column that is missing is told when reading.
+/// A header of several columns, of which at least one is known: a column that is missing is reported when reading.
 fn is_table(text: &[u8]) -> bool {
     let known = ["rank", "op", "bytes", "bandwidth"];
     let is_known = |names: &[&[u8]]| {

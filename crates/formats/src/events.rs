@@ -176,7 +176,7 @@ fn count(rows: &Rows, column: usize) -> Result<u32, Nonsense> {
 
 /// Writes events as a table that [`crate::open`] reads: `rank,op,start,end,bytes,file`.
 ///
-/// Times keep their nanoseconds. With [`EventWriter::detailed`] nothing is left out; without, layer, grain and number of
+/// Times keep their nanoseconds. With [`EventWriter::detailed`] nothing is left out; without, layer, granularity and number of
 /// calls are.
 ///
 /// ```

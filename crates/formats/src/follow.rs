@@ -13,7 +13,7 @@ use iotide_wire::{
 
 use crate::tracer::{Life, Lost, Process, Seen, Unusable, note_text};
 
-/// Jobs of the tracer, told apart by what their processes say of themselves.
+/// Jobs of the tracer, distinguished by the facts that their processes record.
 ///
 /// A job is a user and the scheduler's name for the job, or the name of the run where there is no scheduler. Processes that say
 /// neither are one job without a name, for each user.

@@ -228,7 +228,7 @@ impl Decoder {
         }
     }
 
-    /// Takes what was told of a brick, if anything.
+    /// Takes the counters of a brick, if there are any.
     fn end_of_brick(&mut self, place: Place, sink: &mut dyn EventSink) -> ControlFlow<()> {
         let Some(brick) = self.brick.take().filter(|brick| brick.bytes != [None; 2]) else {
             return ControlFlow::Continue(());

@@ -306,7 +306,7 @@ fn kept(text: &[u8]) -> String {
     iotide_wire::cut_text(&String::from_utf8_lossy(text), LONGEST_NAME).to_owned()
 }
 
-/// `128`, or `2K` as Slurm writes 2048 unless it is told not to.
+/// `128`, or `2K` as Slurm writes 2048 by default.
 fn node_count(text: &[u8]) -> Result<u64, Nonsense> {
     let (digits, factor) = match text {
         [digits @ .., b'K' | b'k'] => (digits, 1024.0),

@@ -451,7 +451,7 @@ fn read_part(
     }
 }
 
-/// Calls the reader of that format: the one place that knows them all. (Those of the formats that have most events are told which sink it is, so that an event
+/// Calls the reader of that format: the one place that has them all. (Those of the formats that have most events are generic over the sink, so that an event
 /// costs them no call.)
 fn read_as<S: EventSink>(
     format: Format,

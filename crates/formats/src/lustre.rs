@@ -83,7 +83,7 @@ struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counter {
     op: Op,
-    /// Two counters may be of one kind (`mkdir`, `rmdir`): told apart by a hash of the name.
+    /// Two counters may be of one kind (`mkdir`, `rmdir`): a hash of the name distinguishes them.
     name_hash: Fnv1a,
 }
 

@@ -1,7 +1,7 @@
 //! Messages, each whole in itself, as TMIO and GekkoFS send them to a predictor.
 //!
 //! A message is what the sender would have written to its file at a flush: TMIO's MessagePack, GekkoFS's client metrics, or any
-//! other format told by its content. FTIO also takes a plain map, `{"b": […], "ts": […], "te": […], "ranks": n}`: bandwidths of
+//! other format detected by its content. FTIO also takes a plain map, `{"b": […], "ts": […], "te": […], "ranks": n}`: bandwidths of
 //! requests, their starts and their ends.
 
 use std::io::Cursor;
@@ -30,7 +30,7 @@ impl Messages {
     /// Requests in one message of the plain form.
     const MOST_REQUESTS: u64 = 1 << 20;
 
-    /// Returns a reader of messages that are opened by `options`: a format that is named there is not told by content.
+    /// Returns a reader of messages that are opened by `options`: a format that is named there is not detected by content.
     pub fn new(options: OpenOptions) -> Self {
         Self { options, run: Run::default() }
     }

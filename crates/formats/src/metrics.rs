@@ -64,7 +64,7 @@ struct ChosenSeries {
 impl Chosen {
     /// Samples that are kept until it is known whether they only grow.
     const MOST_SAMPLES: usize = 1 << 22;
-    /// Names that are told to who has mistaken one.
+    /// Names that the error for a wrong name lists.
     const MOST_OTHERS: usize = 12;
 
     pub(crate) fn new(name: impl Into<String>) -> Self {

@@ -85,7 +85,7 @@ pub struct NativeWriter<W: Write> {
     times: Vec<u8>,
     n_events: u64,
     losses: Vec<Loss>,
-    /// The first thing that went wrong; told by [`NativeWriter::finish`], because a sink has no other way.
+    /// The first thing that went wrong; returned by [`NativeWriter::finish`], because a sink has no other way.
     failed: Option<io::Error>,
 }
 

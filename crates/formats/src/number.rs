@@ -81,7 +81,7 @@ pub(crate) fn prefix_f64(text: &[u8]) -> Option<(f64, usize)> {
 
 /// The number that the digits from `at` on are, eight of them at the most, and how many they are.
 ///
-/// Eight bytes at a time, as one number: digits are told by what is left of them without the bits of `0`, and the values
+/// Eight bytes at a time, as one number: digits are detected by what is left of them without the bits of `0`, and the values
 /// of neighbours are put together three times (1, 2, 4 digits).
 #[inline]
 fn up_to_eight_digits(text: &[u8], at: usize) -> (u64, usize) {

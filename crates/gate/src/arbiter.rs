@@ -54,7 +54,7 @@ pub struct ArbiterConfig {
 }
 
 impl ArbiterConfig {
-    /// Returns what is done unless told otherwise.
+    /// Returns the default settings.
     pub fn new(listen: Address, turns: Turns) -> Self {
         Self {
             listen,
@@ -229,7 +229,7 @@ struct Reception {
     unreliable: Mutex<HashMap<u32, u32>>,
 }
 
-/// Someone who has connected, and who that is once it was said.
+/// A connected caller, and who that is once it was sent.
 struct Caller {
     line: Arc<Line>,
     stage: Stage,
@@ -369,7 +369,7 @@ impl Reception {
         job_claimed(hello, user)
     }
 
-    /// A caller that has to prove who it is says who; it is told what to prove.
+    /// Reads the claim of a caller that has to prove who it is; answers with what to prove.
     fn hear_claim(&self, caller: &mut Caller, said: &[u8]) -> Option<usize> {
         // Who says something else is not waited for.
         let n_magic = said.len().min(GateClaim::MAGIC.len());
@@ -654,7 +654,7 @@ mod tests {
         GateChallenge::answer(&challenge, key, claim)
     }
 
-    /// Whether the first ask is granted; otherwise the arbiter hangs up without a word.
+    /// Whether the first ask is granted; otherwise the arbiter hangs up without an answer.
     fn is_granted(program: &mut TcpStream) -> bool {
         let asked = program.write_all(&GateMessage::Ask { id: 1, bytes: 1, is_write: true }.encode());
         let mut answer = Vec::new();

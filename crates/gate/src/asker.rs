@@ -87,7 +87,7 @@ struct Link {
 
 enum Stage {
     Connecting,
-    /// Has said whose it is, and waits to be told what to prove.
+    /// Has sent whose it is, and waits for the challenge.
     Claimed(GateClaim),
     Ready,
 }

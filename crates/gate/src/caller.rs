@@ -1,9 +1,9 @@
 //! Whose request is it: the job a calling thread belongs to.
 //!
-//! A job is told by a folder `job_<id>` in the path of the caller's cgroup, which only the system can make; else by `IOSETS_JOB_ID` or
+//! A job is identified by a folder `job_<id>` in the path of the caller's cgroup, which only the system can make; else by `IOSETS_JOB_ID` or
 //! `SLURM_JOB_ID` in the environment that its process was started with, which is a claim; else by its user. The kernel names the calling thread; its process is
 //! found in `/proc`. What was found is kept by thread, and looked at again now and then: a number may by then belong to
-//! another process (told by its start time) or the process may run another program (told by where its environment lies).
+//! another process (detected by its start time) or the process may run another program (detected by where its environment lies).
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -5,7 +5,7 @@
 //! ```text
 //! jobs                 {"policy":"set10","rules":"iotide","jobs":[{"job":"7","period_s":0.96,…}]}
 //! period 7 0.96        {"ok":true}            (the period of job 7 is 0.96 s; "period 7 none" takes it back)
-//! period 7 0.96 for 10 {"ok":true}            (for ten seconds, unless it is said again: who goes away leaves nothing behind)
+//! period 7 0.96 for 10 {"ok":true}            (for ten seconds, unless it is sent again: who goes away leaves nothing behind)
 //! anything else        {"error":"…"}
 //! ```
 //!
@@ -89,7 +89,7 @@ fn answer(line: &str, heading: [&str; 2], scheduler: &Scheduler) -> String {
     }
 }
 
-/// A number of seconds, or what is said of one that is none.
+/// A number of seconds, or the error for one that is none.
 fn positive(seconds: &str) -> Result<f64, String> {
     let parsed = seconds.parse::<f64>().ok().filter(|seconds| seconds.is_finite() && *seconds > 0.0);
     parsed.ok_or_else(|| refusal(&format!("'{seconds}' is no number of seconds above zero")))

@@ -1,7 +1,7 @@
 //! One thread that listens at a socket and to everyone who has connected there.
 //!
 //! Nobody can hold it up, however little they say and however little they read: callers cost a descriptor and a buffer, never a thread.
-//! Whoever does not say who they are in time, says too much, or does not read what they are told, is hung up on.
+//! Whoever does not introduce themselves in time, sends too much, or does not read what they are sent, is hung up on.
 
 use std::collections::HashMap;
 use std::net::TcpListener;
@@ -75,7 +75,7 @@ impl Entrance {
         }
     }
 
-    /// An account of so many places: where users come that can be told apart, nobody has more than a share; one who listens alone has all.
+    /// An account of so many places: where users come that can be distinguished, nobody has more than a share; one who listens alone has all.
     pub(crate) fn account(&self, n_places: usize) -> Shares {
         match self {
             Entrance::Unix(socket) if socket.is_for_many() => Shares::among_users(n_places),

@@ -9,7 +9,7 @@ use crate::rhythm::{check_periods, keep_periods};
 use crate::schedule::{JobStatus, Rules, Scheduler};
 use crate::turns::Turns;
 
-/// A gate that is open: a scheduler, whose periods are kept up to date and which can be asked and told through a socket. When this is
+/// A gate that is open: a scheduler, whose periods are kept up to date and which answers and takes commands at a socket. When this is
 /// dropped, nobody is let through any more, and the threads have ended.
 #[derive(Debug)]
 pub struct Gate {

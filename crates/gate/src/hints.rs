@@ -62,7 +62,7 @@ impl HintedPeriods {
         }
     }
 
-    /// Takes what was said since the last time.
+    /// Takes the answer since the last time.
     pub(crate) fn look(&mut self, now_s: f64) {
         let answer = self.heard.lock().unwrap_or_else(PoisonError::into_inner).take();
         match answer {

@@ -31,7 +31,7 @@ impl JobName {
         self.user
     }
 
-    /// The name by which it is told from a job of the same name and another user.
+    /// The name that distinguishes it from a job of the same name and another user.
     pub(crate) fn in_full(&self) -> String {
         self.user.map_or_else(|| self.name.to_string(), |user| format!("uid:{user}/{}", self.name))
     }

@@ -124,7 +124,7 @@ struct Job {
     counted: (u64, f64),
 }
 
-/// Requests of at most this size, this close to each other, are one to those who look for a rhythm. It is far below any lull.
+/// Requests of at most this size, this close to each other, are one to those who look for a rhythm. It is far below any grace period.
 const JOINED_BYTES: u64 = 64 << 10;
 const JOINED_WITHIN_S: f64 = 0.001;
 

@@ -1,4 +1,4 @@
-//! How turns are taken: what a mount and an arbiter are told alike.
+//! How turns are taken: the common settings of a mount and an arbiter.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,14 +26,14 @@ pub struct Turns {
     pub predict: bool,
     /// A table of periods, looked at again when it changes: lines `job,seconds`, or a JSON object.
     pub periods: Option<PathBuf>,
-    /// Somebody else who knows periods; where that is silent or wrong, those that are told from requests count.
+    /// Another source of periods; where that is silent or wrong, those that are predicted from requests count.
     pub informant: Option<Arc<dyn HintSource>>,
     /// Where to make a socket by which others see the jobs and say their periods.
     pub control: Option<PathBuf>,
 }
 
 impl Turns {
-    /// Returns what is done unless told otherwise.
+    /// Returns the default settings.
     pub fn new(policy: Policy) -> Self {
         Self {
             policy,

@@ -149,7 +149,7 @@ impl Process {
         Ok(())
     }
 
-    /// Reads back the last written burst, and makes sure that it is the one.
+    /// Reads back the last written burst, and checks that it is the one.
     fn read_burst(&mut self, skeleton: &Skeleton) -> anyhow::Result<()> {
         let mut file = self.open(OpenOptions::new().read(true))?;
         for (block, len) in blocks(skeleton) {

@@ -8,7 +8,7 @@
 //! - [`Metric`], [`Cell`], [`Counters`]: what is counted.
 //! - [`About`]: what is known of a job; [`Parameters`]: what a run was asked to do.
 //! - [`Limits`], [`Losses`]: what is refused, and how often it was.
-//! - [`alarm`]: what people want to be told of, and when.
+//! - [`alarm`]: what alarms are about, and when they fire.
 //! - [`series`]: metrics over time, in few bytes.
 //! - [`tree`]: rows on their way from daemon to daemon.
 //! - [`Exposition`]: the text that Prometheus scrapes; [`Exported`]: that text of others; [`write_requests`]: the same for receivers of its remote-write protocol.

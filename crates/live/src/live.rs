@@ -28,7 +28,7 @@ use crate::watch::{Change, Watch};
 pub struct Settings {
     /// How to read files, and messages by ZeroMQ.
     pub open: OpenOptions,
-    /// Look this often instead of being told by the kernel.
+    /// Look this often instead of being notified by the kernel.
     pub look_every: Option<Duration>,
     /// Limits for peers.
     pub limits: Limits,
@@ -177,7 +177,7 @@ impl Live {
         self.waker.try_clone()
     }
 
-    /// Sets what is told to those who ask for a job, and tells those who watch.
+    /// Sets the answer to those who ask for a job, and sends it to those who watch.
     pub fn answer(&mut self, job: usize, line: &str) {
         let name = self.job_name(job).to_owned();
         self.answers.set(name, line);

@@ -23,7 +23,7 @@ pub(crate) enum Word {
     Failed(ReadError),
 }
 
-/// The reader's end. Waits if nobody takes what was said before: the file keeps the rest meanwhile.
+/// The reader's end. Waits if nobody takes what was sent before: the file keeps the rest meanwhile.
 pub(crate) struct Outbox {
     words: SyncSender<Word>,
     events: Vec<(Event, Option<Timestamp>)>,

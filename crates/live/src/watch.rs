@@ -1,4 +1,4 @@
-//! Which files have changed: told by the kernel where it can, found by looking where it cannot.
+//! Which files have changed: reported by the kernel where it can, found by looking where it cannot.
 
 use std::collections::HashMap;
 use std::ffi::OsString;

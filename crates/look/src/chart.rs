@@ -450,7 +450,7 @@ pub enum BandKind {
     Pause,
 }
 
-/// Bands as they can be told apart: what is less than `gap` apart is one.
+/// Bands as they can be distinguished: what is less than `gap` apart is one.
 pub fn merged(bands: &[Band], gap: f64) -> Vec<Band> {
     let mut merged: Vec<Band> = Vec::new();
     for &band in bands {

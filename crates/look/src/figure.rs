@@ -215,7 +215,7 @@ pub fn legend<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> Stri
     html + "</ul>"
 }
 
-/// Whether lowest and highest are told, too. What is on top of others has a place, and no range.
+/// Whether lowest and highest are shown, too. What is on top of others has a place, and no range.
 fn has_range(series: &Series, per_row: usize) -> bool {
     series.look != Look::Stack && (per_row > 1 || !series.lo.is_empty())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Whether volumes are said in powers of 1024: a choice of the reader, made once and before anything is said.
+/// Whether volumes are written in powers of 1024: a choice of the reader, made once and before anything is written.
 static HAS_BINARY_UNITS: AtomicBool = AtomicBool::new(false);
 
 /// Makes volumes and bandwidths of this program be said in powers of 1024 (`1 MiB`) from now on.

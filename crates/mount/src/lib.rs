@@ -3,13 +3,13 @@
 //! ```text
 //!  job's process ─▶ kernel ─▶ /dev/fuse ─▶ passthrough ─┬─ metadata, fsync ─────────────────────▶ backing directory
 //!                                              │        └─ data ─▶ gate::Scheduler ───────────────▶
-//!                                           readers                  ▲  asks arbiters elsewhere first, if told so (`arbiters`);
+//!                                           readers                  ▲  asks arbiters elsewhere first, if configured (`arbiters`);
 //!                                                                    └─ and may be asked by programs past the mount (`listen`)
 //! ```
 //!
 //! Guarantees:
 //! - Nothing is kept here: a write that was answered is with the backing file system, an fsync that was answered with its
-//!   device. Killing this program loses nothing that a job was told is safe.
+//!   device. Killing this program loses nothing that was reported to a job as safe.
 //! - Requests that wait for their turn hold no thread, so they never keep another job's metadata waiting.
 //! - The kernel checks permissions, with the caller's own groups; new files belong to who made them, and are made with their groups.
 //!
@@ -64,7 +64,7 @@ pub struct MountConfig {
     pub bandwidth_bps: Option<f64>,
     /// Pretend that it has so many targets of that bandwidth, with stripes of 1 MiB.
     pub n_targets: usize,
-    /// For how long the kernel may believe what it was told about names and attributes. What changes through the mount is
+    /// For how long the kernel may cache names and attributes. What changes through the mount is
     /// seen at once in any case; this is about what others change behind it.
     pub trust: Duration,
     /// Arbiters that are asked before requests are served.
@@ -74,7 +74,7 @@ pub struct MountConfig {
 }
 
 impl MountConfig {
-    /// Returns what is done unless told otherwise.
+    /// Returns the default settings.
     pub fn new(backing: impl Into<PathBuf>, mountpoint: impl Into<PathBuf>, turns: Turns) -> Self {
         Self {
             backing: backing.into(),

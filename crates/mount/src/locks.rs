@@ -8,7 +8,7 @@
 //! Who has to wait holds no thread. One thread, there while anyone waits, tries again when a lock was given up here, and
 //! now and then for locks that were given up elsewhere. It also looks whether a signal waits for the caller, who is then
 //! let go: the kernel would say so, but fuser does not pass it on. And it finds out those who wait for each other, of whom the one who came
-//! last is told so (`EDEADLK`).
+//! last gets an error (`EDEADLK`).
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};

@@ -278,7 +278,7 @@ impl Nodes {
         }
     }
 
-    /// Makes sure that what is called `name` in `parent`, if the kernel knows it, outlives the name.
+    /// Lets what is called `name` in `parent`, if the kernel has it, outlive the name.
     pub(crate) fn pin(&self, parent: &Arc<Node>, name: &OsStr) {
         let Some(node) = self.known_at(parent, name) else { return };
         if self.fd(&node).is_ok() {

@@ -221,7 +221,7 @@ const BROAD: Frame = Frame { wide: 960.0, names: Some(190.0) };
 /// For a phone, in its own pixels.
 const SLIM: Frame = Frame { wide: 360.0, names: None };
 
-/// How a curve is told from the others: eight colours, then the same ones in dashes.
+/// How a curve is distinguished from the others: eight colours, then the same ones in dashes.
 fn curve_class(i: usize) -> String {
     format!("k{}{}", i % 8, if i < 8 { "" } else { " dashed" })
 }

@@ -73,7 +73,7 @@ const SAMPLE_EVERY: u32 = 64;
 /// More ticks than our own work ever takes: the thread has lost its processor meanwhile.
 const SAMPLE_BELOW: u64 = 20_000;
 
-/// Small stream calls join if no more than this share of the patience lies between them (with the usual second: a millisecond).
+/// Small stream calls join if no more than this share of the flush interval lies between them (with the usual second: a millisecond).
 const JOIN_WITHIN: u64 = 1000;
 /// Of so many characters that are joined, one is timed.
 const TIMED_EVERY: u16 = 16;
@@ -100,7 +100,7 @@ pub fn start(flush_ns: u64) {
     );
 }
 
-/// Learns how many ticks the patience is, now that some time has passed.
+/// Calculates how many ticks the flush interval is, now that some time has passed.
 fn learn_patience(ticks: u64, nanos: u64) {
     let d_nanos = nanos.saturating_sub(FIRST_PAIR[1].load(Relaxed));
     let d_ticks = ticks.saturating_sub(FIRST_PAIR[0].load(Relaxed));
@@ -444,7 +444,7 @@ impl Thread {
     }
 
     /// Writes out what is published; the owner then begins anew. Whoever finds another writer at it gives up, the owner only after
-    /// some patience.
+    /// many tries.
     #[cold]
     fn write_out(&self, is_owner: bool) {
         // What a child of `vfork` finds here is its parent's, who will write it out itself.
@@ -631,7 +631,7 @@ pub fn forget_parent() {
     }
 }
 
-/// The buffer has been wiped: this is a child that was forked behind the C library's back, and nobody has told us yet.
+/// The buffer has been wiped: this is a child that was forked behind the C library's back, without a notification to us yet.
 #[cold]
 fn after_fork() -> Option<&'static Thread> {
     lifecycle::is_in_vfork_child();

@@ -1,7 +1,8 @@
 //! Hooks of C streams.
 //!
 //! Bytes count when the program hands them to the stream. What the C library then moves to and from the system it does behind our back;
-//! how much that was is told by what waits in the stream's buffer before and after each call, and recorded beneath it as nested. Small calls that follow each other closely are joined to one record with their number: a program that writes a file
+//! how much that was follows from what waits in the stream's buffer before and after each call, and is recorded beneath it as nested. Small calls that
+//! follow each other closely are joined to one record with their number: a program that writes a file
 //! character by character would otherwise make a trace forty times as large as the file.
 //!
 //! Characters through the macros of `putc_unlocked` and `getc_unlocked` are in [`crate::unlocked`]. Not seen: wide characters.

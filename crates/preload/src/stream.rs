@@ -46,7 +46,7 @@ pub fn connect<const N: usize>(header: impl FnOnce() -> [u8; N], facts: &[u8]) {
     TRY_AT.store(clock::pair().1 + pause_ns, Relaxed);
 }
 
-/// Whether a listener is wanted, is not there, and was not tried for a while. Of several threads one is told so.
+/// Whether a listener is wanted, is not there, and was not tried for a while. Of several threads one gets this answer.
 pub fn is_time_to_try_again() -> bool {
     if LISTENER.is_up() || config::get().stream.get().is_empty() {
         return false;

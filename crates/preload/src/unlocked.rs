@@ -2,7 +2,7 @@
 //!
 //! `getc_unlocked` and `putc_unlocked` are macros: compiled with optimisation they take a character from the stream's buffer, or put one
 //! there, and call the C library (`__uflow`, `__overflow`) only where the buffer is empty or full. Those two are hooked, so what the system
-//! moves is known to the byte. How many characters were moved in between is told by the buffer: what waited there after the last call that
+//! moves is known to the byte. How many characters were moved in between follows from the buffer: what waited there after the last call that
 //! we saw, and what waits there now.
 
 use core::ffi::c_int;

@@ -11,7 +11,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 
 /// A mounted file system.
 ///
-/// Told by the table of mounts: `statfs` has one number for all file systems that programs serve (FUSE).
+/// Identified by the table of mounts: `statfs` has one number for all file systems that programs serve (FUSE).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSystem {
     /// Its kind as the table of mounts has it: `ext4`, `nfs4`, `fuse.glusterfs`. MooseFS is `fuse` with a source `mfs#…`.

@@ -83,7 +83,7 @@ pub fn nameless_in(folder: &Path) -> io::Result<File> {
     OpenDir::open(folder)?.nameless()
 }
 
-/// Returns a new file in `folder` that has no name, opened with `O_DIRECT`. A file system that a program serves (FUSE) is told so when a file
+/// Returns a new file in `folder` that has no name, opened with `O_DIRECT`. A file system that a program serves (FUSE) gets the flag when a file
 /// is opened, and not when the flag is set later.
 pub fn nameless_direct_in(folder: &Path) -> io::Result<File> {
     OpenDir::open(folder)?.nameless_direct()
@@ -296,7 +296,7 @@ impl OpenDir {
         Ok(n_removed)
     }
 
-    /// Makes sure that the files of this folder whose names end so survive a loss of power, with their names.
+    /// Syncs the files of this folder whose names end so, with their names: they survive a loss of power.
     pub fn sync_files(&self, ending: &str) -> io::Result<()> {
         // Each costs a wait for the disk; of many, one wait for everything on that file system is shorter.
         const MOST_EACH: usize = 64;
@@ -315,7 +315,7 @@ impl OpenDir {
         self.sync()
     }
 
-    /// Makes sure that names which were given or removed in this folder survive a loss of power.
+    /// Syncs names that were given or removed in this folder: the change survives a loss of power.
     pub fn sync(&self) -> io::Result<()> {
         sync_names(&self.fd, None)
     }

@@ -1,4 +1,4 @@
-//! Who did what, to which file, in calls of which size: as it is told.
+//! Report: who did what, to which file, in calls of which size.
 
 use iotide_look::Untrusted;
 use iotide_trace::{AccessSizes, ActivitySums, FileSums, Layer, LayerTimes, Op, OpActivity, Rank, SizeBin};

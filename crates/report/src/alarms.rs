@@ -1,4 +1,4 @@
-//! Alarms: what is watched, what fires, what has fired; as lists, as questions, and as others are told of them.
+//! Alarms: what is watched, what fires, what has fired; as lists, as questions, and as messages to receivers.
 
 use std::collections::BTreeMap;
 
@@ -307,7 +307,7 @@ impl AlarmRule {
 }
 
 impl AlarmState {
-    /// Reads what was stored or told.
+    /// Reads a state that was stored or received.
     pub fn from_json(json: &[u8]) -> Option<Self> {
         serde_json::from_slice(json).ok()
     }
@@ -351,7 +351,7 @@ pub fn alarm_level(text: &str) -> Option<f64> {
     iotide_ledger::alarm::number(text)
 }
 
-/// How an alarm is told to the Alertmanager, by its API of version 2: a list of one.
+/// An alarm as the Alertmanager takes it, by its API of version 2: a list of one.
 pub fn alertmanager_json(state: &AlarmState, node: &str) -> String {
     #[derive(Serialize)]
     struct Alert<'a> {
@@ -386,7 +386,7 @@ pub fn alertmanager_json(state: &AlarmState, node: &str) -> String {
     text::json(&[alert])
 }
 
-/// How an alarm is told to a webhook.
+/// An alarm as a webhook takes it.
 pub fn webhook_json(state: &AlarmState, node: &str) -> String {
     #[derive(Serialize)]
     struct Notification<'a> {

@@ -171,7 +171,7 @@ impl Population {
         }
     }
 
-    /// The share that bears a label; 0 if there is nobody.
+    /// The share that has a label; 0 if there is nobody.
     pub fn share(&self, label: usize) -> f64 {
         if self.n == 0 { 0.0 } else { self.of_label[label] as f64 / self.n as f64 }
     }
@@ -181,7 +181,7 @@ impl Population {
         self.of_pair[a * self.of_label.len() + b]
     }
 
-    /// The share of those that bear `given` that bear `label`, too; 0 if nobody bears it.
+    /// The share of those with `given` that have `label`, too; 0 if nobody has it.
     pub fn conditional(&self, label: usize, given: usize) -> f64 {
         let n_given = self.of_label[given];
         if n_given == 0 { 0.0 } else { self.both(label, given) as f64 / n_given as f64 }

@@ -1,4 +1,4 @@
-//! Runs side by side: what differs and by how much, as it is told.
+//! Report on runs side by side: what differs and by how much.
 //!
 //! A side is one run, or several of the same thing: before a change and after it, or one application and another. Sides are
 //! compared by their medians; where a side has several runs, a difference counts only if it is larger than their noise.

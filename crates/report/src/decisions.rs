@@ -1,4 +1,4 @@
-//! Decisions of a controller, as they are told: what was decided, why, what was expected of it, and what came of it.
+//! Report on decisions of a controller: what was decided, why, what was expected of it, and what came of it.
 
 use iotide_look::{Untrusted, text};
 use iotide_sched::act::{

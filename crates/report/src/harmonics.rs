@@ -1,4 +1,4 @@
-//! Multiples of the dominant frequency, as they are told.
+//! Report on multiples of the dominant frequency.
 
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ impl From<&iotide_analysis::Harmonic> for Harmonic {
     }
 }
 
-/// So many are told in words; all are in the JSON form.
+/// So many are printed in the text; all are in the JSON form.
 const SHOWN: usize = 6;
 
 /// Returns the harmonics in one sentence, or `None` without any.

@@ -1,4 +1,4 @@
-//! A run beside the earlier runs of the same application, as it is told.
+//! Report on a run beside the earlier runs of the same application.
 
 use serde::Serialize;
 
@@ -15,9 +15,9 @@ pub struct History {
     pub n_runs: u64,
     /// Each quantity beside what is usual.
     pub quantities: Vec<Comparison>,
-    /// Labels that at least nine of ten earlier runs bear and this one does not.
+    /// Labels that at least nine of ten earlier runs have and this one does not.
     pub missing_labels: Vec<LabelShare>,
-    /// Labels of this run that at most one of ten earlier runs bears.
+    /// Labels of this run that at most one of ten earlier runs has.
     pub new_labels: Vec<LabelShare>,
 }
 

@@ -19,7 +19,7 @@ pub struct RunIssues {
     pub issues_reason: String,
     /// Share of the run that the busiest rank spends in I/O; absent if the run time is not known.
     pub io_share: Option<f64>,
-    /// Checks that could not be judged, and blind spots of the source.
+    /// Checks that could not be evaluated, and blind spots of the source.
     pub issues_not_judged: Vec<NotJudged>,
     /// Core-hours of the run, by which archives weigh gains; absent if the run time is not known.
     pub core_hours: Option<f64>,
@@ -72,7 +72,7 @@ pub struct Gain {
     pub interval: [f64; 2],
 }
 
-/// A check that could not be judged, or a blind spot.
+/// A check that could not be evaluated, or a blind spot.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct NotJudged {
     /// The id of the check, or the name of the blind spot.
@@ -208,7 +208,7 @@ impl RunIssues {
         lines
     }
 
-    /// Issues that are told in full, each with those on the same calls.
+    /// Issues that are reported in full, each with those on the same calls.
     pub fn blocks(&self) -> impl Iterator<Item = (&Issue, Vec<&Issue>)> {
         self.issues.iter().filter(|issue| issue.same_calls_as.is_none()).map(|head| {
             let same = self.issues.iter().filter(|issue| issue.same_calls_as == Some(head.id));
@@ -232,7 +232,7 @@ impl RunIssues {
     }
 }
 
-/// The checks that could not be judged, by reason: "offsets of calls are not in the source (random_reads, redundant_reads); …".
+/// The checks that could not be evaluated, by reason: "offsets of calls are not in the source (random_reads, redundant_reads); …".
 pub fn not_judged_in_words(not_judged: &[NotJudged]) -> String {
     let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
     for NotJudged { id, reason } in not_judged {

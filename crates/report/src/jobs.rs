@@ -1,4 +1,4 @@
-//! Jobs that a daemon watches, as they are told: a list, one of them, and who loads the machine now.
+//! Report on jobs that a daemon watches: a list, one of them, and who loads the machine now.
 
 use std::fmt::Write;
 
@@ -59,7 +59,7 @@ pub struct JobEntry {
     /// Bytes per phase.
     #[serde(default)]
     pub bytes_per_phase: Option<f64>,
-    /// How sure it is that they are so far apart.
+    /// Confidence that they are so far apart.
     #[serde(default)]
     pub confidence: Option<f64>,
     /// Data that is missing.

@@ -1,4 +1,4 @@
-//! The labels of one run, as they are told and as they are kept.
+//! The labels of one run, as they are reported and as they are kept.
 
 use std::borrow::Cow;
 
@@ -198,12 +198,12 @@ fn line_of(value: &impl Serialize) -> String {
     line
 }
 
-/// Label → its confidence and the numbers it rests on.
+/// Label → its confidence and the numbers it is based on.
 #[derive(Clone, Debug)]
 pub struct LabelEvidence(Vec<Label>);
 
 impl LabelEvidence {
-    /// A row for each label: its name, how sure it is, and the numbers it rests on.
+    /// A row for each label: its name, its confidence, and the numbers it is based on.
     pub fn cells(&self) -> impl Iterator<Item = [String; 3]> {
         self.0.iter().map(|label| {
             let numbers =
@@ -248,7 +248,7 @@ pub struct Periods {
 pub struct Period {
     /// How long it is.
     pub period_s: f64,
-    /// How sure that is.
+    /// Confidence.
     pub confidence: f64,
     /// The share of a period in which bytes are moved.
     pub busy_share: f64,

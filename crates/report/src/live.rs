@@ -1,4 +1,4 @@
-//! A running job, as it is told: one line a prediction, or a screen that is drawn anew.
+//! Report on a running job: one line a prediction, or a screen that is drawn anew.
 
 use iotide_analysis::online::{self, Reason, RegimeChangeKind};
 use iotide_look::{Untrusted, text};
@@ -42,13 +42,13 @@ pub struct Prediction {
     pub at_unix_s: Option<f64>,
     /// Event that triggered it.
     pub reason: &'static str,
-    /// The window it rests on.
+    /// The window it is based on.
     pub window_s: [f64; 2],
     /// The period of the main rhythm.
     pub period_s: Option<f64>,
     /// Its inverse.
     pub frequency_hz: Option<f64>,
-    /// How sure that is; without a period, how sure of that.
+    /// Confidence of the period; without a period, of there being none.
     pub confidence: f64,
     /// All rhythms that hold at once.
     pub rhythms: Vec<LiveRhythm>,
@@ -73,7 +73,7 @@ pub struct Prediction {
 pub struct LiveRhythm {
     /// Its period.
     pub period_s: f64,
-    /// How sure it is.
+    /// Confidence.
     pub confidence: f64,
     /// Bytes that one of its phases moves.
     pub bytes_per_phase: f64,
@@ -255,7 +255,7 @@ impl Prediction {
         LiveLine::new("prediction", self).to_json()
     }
 
-    /// Returns the variables that a command is told it by: name and value, empty for what does not exist.
+    /// Returns the variables by which a command gets it: name and value, empty for what does not exist.
     pub fn variables(&self) -> Vec<(&'static str, String)> {
         let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
         let next = self.next_phase;

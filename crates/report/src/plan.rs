@@ -1,4 +1,4 @@
-//! Jobs with their sets, and what a file system is told of them.
+//! Jobs with their sets, and the actions that set them in a file system.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,7 +20,7 @@ pub struct PlanReport {
     pub jobs: Vec<PlanEntry>,
     /// Actions for the file system, as one would type them.
     pub actions: Vec<String>,
-    /// Whether it was told.
+    /// Whether the actions were carried out.
     #[serde(rename = "done")]
     pub is_done: bool,
 }

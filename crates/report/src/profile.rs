@@ -155,7 +155,7 @@ pub struct ModelLine {
     pub metric: Untrusted,
     /// The function for people.
     pub function: Untrusted,
-    /// How many points it rests on.
+    /// How many points it is based on.
     pub n_points: u64,
 }
 

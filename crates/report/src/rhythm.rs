@@ -72,7 +72,7 @@ impl From<&iotide_analysis::Rhythm> for Rhythm {
 }
 
 impl Rhythm {
-    /// Beats that were missed one by one or a few in a row; those of a pause are told as the pause.
+    /// Beats that were missed one by one or a few in a row; those of a pause are reported as the pause.
     fn missed_outside_pauses(&self) -> usize {
         let beats = |pause: &Pause| ((pause.end_s - pause.start_s) / self.period_s).round() as usize;
         self.missed.saturating_sub(self.pauses.iter().map(beats).sum())

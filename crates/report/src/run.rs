@@ -1,4 +1,4 @@
-//! The rhythm of one run, as it is told.
+//! Report on the rhythm of one run.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub struct Run {
     pub period: Period,
     /// How evenly the periods resemble each other.
     pub scores: Scores,
-    /// The phases, where they could be told apart.
+    /// The phases, where they could be separated.
     pub phases: Vec<Phase>,
     /// The mean (frequency 0) and the strongest waves.
     pub waves: Vec<Wave>,
@@ -390,7 +390,7 @@ impl Run {
         }
     }
 
-    /// Returns the bytes of a phase on average; where no phases are told apart, those of a period by the score.
+    /// Returns the bytes of a phase on average; where no phases are separated, those of a period by the score.
     pub(crate) fn bytes_at_once(&self) -> Option<(&'static str, f64)> {
         let of_phases = self.period.bytes_per_phase.map(|bytes| ("per phase", bytes));
         of_phases.or(self.scores.bytes_per_period.map(|bytes| ("per period", bytes)))

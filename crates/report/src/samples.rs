@@ -1,4 +1,4 @@
-//! Findings made by hand, so that what is said of them can be checked without finding anything. Tests of pages read this file, too.
+//! Findings made by hand, so that reports on them can be checked without finding anything. Tests of pages read this file, too.
 
 use iotide_analysis::{
     AutocorrelationEstimate, Burst, Candidate, PeriodEstimate, Phase, RejectedSample, Rhythm, RunAnalysis,

@@ -73,7 +73,7 @@ pub struct ModelEntry {
     pub adjusted_r2: Option<f64>,
     /// Symmetric mean absolute percentage error.
     pub smape: Option<f64>,
-    /// How many points it rests on.
+    /// How many points it is based on.
     pub n_points: usize,
     /// How probable this function is among those tried.
     pub probability: Option<f64>,

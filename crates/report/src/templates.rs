@@ -74,7 +74,7 @@ pub struct FoundTemplate {
     pub burst_s: Option<f64>,
     /// How long a process thinks between requests.
     pub think_s: f64,
-    /// How many runs it rests on.
+    /// How many runs it is based on.
     pub runs: usize,
     /// Of compute_s, burst_bytes and request_bytes: standard deviations of their logarithms.
     #[serde(serialize_with = "by_name")]

@@ -183,7 +183,7 @@ pub enum Note {
         /// Which parameter, as an index.
         parameter: usize,
     },
-    /// Two parameters were always changed together, so their effects cannot be told apart.
+    /// Two parameters were always changed together, so their effects cannot be separated.
     TiedParameters {
         /// The parameter whose effect is in the model, as an index.
         kept: usize,
@@ -211,7 +211,7 @@ impl fmt::Display for Note {
 }
 
 impl Note {
-    /// Returns the note with parameters under their names; one without a name is told by its place.
+    /// Returns the note with parameters under their names; one without a name is identified by its place.
     pub fn with_names(&self, parameters: &[impl AsRef<str>]) -> String {
         let name = |index: usize| parameter_name(parameters, index);
         let counted = |n: usize, one: &str, many: &str| {
@@ -338,7 +338,7 @@ pub fn usable(measurements: &[Measurement], n_parameters: usize) -> (Cow<'_, [Me
     (Cow::Owned(kept), notes)
 }
 
-/// Whether nothing is to be left out or pooled, as far as that can be told quickly.
+/// Whether nothing is to be left out or pooled, as far as a quick check finds.
 fn is_usable(measurements: &[Measurement], n_parameters: usize) -> bool {
     /// Beyond this, comparing every point with every other takes longer than an index.
     const FEW: usize = 128;

@@ -38,7 +38,7 @@ pub struct Model {
     pub function: Function,
     /// How far it is from the points.
     pub costs: Costs,
-    /// How many points it rests on.
+    /// How many points it is based on.
     pub n_points: usize,
     /// Where the points lie, parameter by parameter.
     pub ranges: Vec<Range>,
@@ -213,7 +213,7 @@ impl Fitter {
     }
 }
 
-/// The coordinates, told apart to the last bit.
+/// The coordinates, compared to the last bit.
 fn key_of(measurements: &[Measurement]) -> Vec<u64> {
     let n_parameters = measurements.first().map_or(0, |measurement| measurement.coordinate.len());
     let bits = measurements.iter().flat_map(|m| m.coordinate.iter().map(|x| (x + 0.0).to_bits()));

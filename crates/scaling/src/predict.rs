@@ -33,7 +33,7 @@ pub enum Caution {
         /// How many times beyond the end of the range.
         times: f64,
     },
-    /// The model rests on fewer than five values of a parameter.
+    /// The model is based on fewer than five values of a parameter.
     FewPoints {
         /// Which parameter, as an index.
         parameter: usize,
@@ -56,7 +56,7 @@ impl fmt::Display for Caution {
 }
 
 impl Caution {
-    /// Returns the caution with parameters under their names; one without a name is told by its place.
+    /// Returns the caution with parameters under their names; one without a name is identified by its place.
     pub fn with_names(&self, parameters: &[impl AsRef<str>]) -> String {
         let name = |index: usize| parameter_name(parameters, index);
         match self {

@@ -642,7 +642,7 @@ mod tests {
         assert_eq!(read(&newer).unwrap_err(), StoreError::UnknownVersion { found: VERSION + 1 });
     }
 
-    /// The checksum guards against accidents; behind it, nonsense must not be believed either.
+    /// The checksum guards against accidents; behind it, invalid data must not be accepted either.
     #[test]
     fn nonsense_under_a_good_checksum_is_refused_or_harmless() {
         let bytes = set_of(TWO_PARAMETERS, FitConfig::default()).to_bytes();

@@ -33,7 +33,7 @@ impl IoProfile {
 
     /// Returns the profile of a run whose period was looked for, or `None` if there is none.
     ///
-    /// Where the phases could be told apart, the characteristic time is the mean distance of their starts, as IO-Sets
+    /// Where the phases could be separated, the characteristic time is the mean distance of their starts, as IO-Sets
     /// defines it; else it is the period.
     pub fn from_estimate(estimate: &PeriodEstimate, scores: &Scores) -> Option<Self> {
         let period_s = estimate.period_s?;

@@ -1,4 +1,4 @@
-//! Reading a description in JSON: what is wrong is said with its place.
+//! Reading a description in JSON: an error is reported with its place.
 
 use serde_json::{Map, Value};
 

@@ -32,7 +32,7 @@ pub struct Foreseen {
     pub time_lost: Vec<f64>,
 }
 
-/// How jobs would share a storage if a policy knew the periods of all of them rather than of the first `n_known`. `None` if that cannot be told.
+/// How jobs would share a storage if a policy had the periods of all of them rather than of the first `n_known`. `None` if that cannot be computed.
 pub fn foresee_periods(
     jobs: &[MeasuredJob],
     n_known: usize,
@@ -84,7 +84,7 @@ pub fn foresee_periods(
 const N_RUNS: u64 = 3;
 
 /// How long after its end all that a job wrote would be safe if it were staged out in the gaps between its phases, rather than after its end; the job's run time, if that would become
-/// longer. It is taken to have `n_phases` more of them. `None` if that cannot be told.
+/// longer. It is taken to have `n_phases` more of them. `None` if that cannot be computed.
 pub fn foresee_staging(job: &MeasuredJob, n_phases: u64, destination_bps: f64) -> Option<Effect> {
     let figures = [job.period_s, job.phase_s, job.phase_bytes, destination_bps];
     if n_phases == 0 || !figures.iter().all(|figure| figure.is_finite() && *figure > 0.0) {

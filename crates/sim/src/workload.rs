@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::fields::{Bound, Fields, WorkloadError, fault, read_frame};
 
-/// Periodic jobs on one storage, and the stretch of time they are judged by.
+/// Periodic jobs on one storage, and the measurement window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     /// Bandwidth that one job alone gets from the storage.

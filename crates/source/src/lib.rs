@@ -7,7 +7,7 @@
 //!  daemon, daemon:PATH            a daemon, at its socket of frames (PATH.rpc)
 //! ```
 //!
-//! [`Source::ask`] asks once, and waits for two seconds at most. What is said is judged elsewhere: see [`iotide_sched::AcceptedHints`].
+//! [`Source::ask`] asks once, and waits for two seconds at most. The answer is evaluated elsewhere: see [`iotide_sched::AcceptedHints`].
 //!
 //! **Invariant:** whatever answers, or does not, costs the asker bounded time and memory.
 

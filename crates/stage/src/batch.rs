@@ -57,7 +57,7 @@ pub(crate) enum Failure {
     Changed,
     /// Somebody can write to it.
     Open,
-    /// We were told to stop.
+    /// A stop was requested.
     Stopped,
     /// It cannot be copied, and trying again soon will not help.
     Left(String),

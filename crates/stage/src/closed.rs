@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::sys::Lease;
 
-/// How it is told that a file is closed.
+/// How it is detected that a file is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// The kernel grants a lease on it: no descriptor and no mapping can write.

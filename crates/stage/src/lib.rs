@@ -7,7 +7,7 @@
 //! - Who writes to SRC never sees an error because of it.
 //!
 //! A pass is [`Stager::look`] (which files are due), [`Stager::stage`] (copy, sync, check, rename, note) and [`Stager::purge`]
-//! (make room). When to do which is said by the caller, who also holds the [`Pace`]. Names are bytes, ways are walked by `openat`,
+//! (make room). When to do which is decided by the caller, who also holds the [`Pace`]. Names are bytes, ways are walked by `openat`,
 //! and no link is followed.
 
 pub use crate::{

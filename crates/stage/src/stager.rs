@@ -78,7 +78,7 @@ pub struct Stager {
     pub(crate) touched: BTreeMap<Vec<u8>, Touched>,
     /// Whether something was moved to, from or out of the trash since it was last durable.
     pub(crate) is_trash_unsettled: bool,
-    /// Files in the trash from before the machine went down that cannot be told from a version that counts.
+    /// Files in the trash from before the machine went down that cannot be distinguished from a version that counts.
     pub(crate) stranded: Vec<(u64, Vec<u8>)>,
     /// How many files were others than those that the last look had found, or gone, when they were copied.
     pub(crate) n_changed: u64,

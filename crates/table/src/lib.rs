@@ -28,7 +28,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// How the cells of a line are told apart.
+/// How the cells of a line are separated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dialect {
     /// The ASCII character between two cells.

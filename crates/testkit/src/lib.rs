@@ -16,7 +16,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A port of this machine that nobody has, and that the system gives to nobody who does not ask for it: another program can be told to listen there
+/// A port of this machine that nobody has, and that the system gives to nobody who does not ask for it: another program can be set to listen there
 /// later.
 ///
 /// # Panics

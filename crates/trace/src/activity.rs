@@ -75,7 +75,7 @@ impl Activity {
     pub const MOST_BINS: usize = 400;
     /// How many files have sums of their own in the end: those that moved most bytes.
     pub const MOST_FILES: usize = 100_000;
-    /// How many pairs of file and rank are told apart. Where there are more, neighbouring ranks count as one, and the ranks
+    /// How many pairs of file and rank are counted one by one. Where there are more, neighbouring ranks count as one, and the ranks
     /// of a file are a lower bound.
     pub const MOST_PAIRS: usize = 1 << 20;
     /// Readers name no more files than this; what has a number beyond is added up.
@@ -482,7 +482,7 @@ pub struct FileSums {
     pub opens: u64,
     /// Time in calls, summed over ranks, where it is known.
     pub time_s: Option<f64>,
-    /// How many ranks used it, as far as they were told apart.
+    /// How many ranks used it, as far as they were counted one by one.
     pub n_ranks: u32,
     /// Whether there may be more ranks than `n_ranks`.
     pub more_ranks: bool,

@@ -14,7 +14,7 @@ pub struct BinWidths {
 }
 
 impl BinWidths {
-    /// How many widths are told apart; a source with more has no width to speak of.
+    /// How many widths are counted; a source with more has no width to speak of.
     const MOST: usize = 8;
     /// The share of the bins that must have the width.
     const SHARE: f64 = 0.9;

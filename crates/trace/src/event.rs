@@ -163,7 +163,7 @@ impl Grain {
         }
     }
 
-    /// The grain of that name, as [`Grain::name`] writes it.
+    /// The granularity of that name, as [`Grain::name`] writes it.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|grain| grain.name() == name)
     }

@@ -95,7 +95,7 @@ impl Overlap {
 
     /// To what the times of the result are known: `None` if exactly, else the width of the grid's cells. A change of
     /// bandwidth may then appear up to two of them earlier or later, and what repeats within a few of them is not to be
-    /// told from a steady stream.
+    /// distinguished from a steady stream.
     pub fn resolution_s(&self) -> Option<f64> {
         self.grid.as_ref().map(Grid::width_s)
     }

@@ -43,7 +43,7 @@ pub struct ThroughputConfig {
     pub interval_s: Option<f64>,
     /// Meaning of a time that no event covers.
     pub silence: Silence,
-    /// A value that is said to hold for more than so many steps holds for one, and then the log has a gap.
+    /// A value that holds for more than so many steps by the log holds for one, and then the log has a gap.
     pub longest_hold: Option<f64>,
 }
 
@@ -58,9 +58,9 @@ pub enum Silence {
 
 /// Adds events up to a [`ThroughputLog`].
 ///
-/// The step and where its cells begin are told by all events, in whatever order they came, as long as these fall into no
+/// All events decide the step and where its cells begin, in whatever order they came, as long as these fall into no
 /// more than [`ThroughputSink::MOST_INTERVALS`] different intervals (the servers of one file system share theirs); of a
-/// longer log, the first so many tell, and the others are put on that grid as they come. From there on memory grows with
+/// longer log, the first so many decide, and the others are put on that grid as they come. From there on memory grows with
 /// the length of the log in steps, 16 bytes each, and not with the number of events.
 #[derive(Debug)]
 pub struct ThroughputSink {
@@ -112,7 +112,7 @@ const MOST_CELLS: usize = 32 << 20;
 const DEFAULT_INTERVAL_S: f64 = 1.0;
 
 impl ThroughputSink {
-    /// So many different intervals are kept before the step has to be told, 32 bytes each.
+    /// So many different intervals are kept before the step has to be determined, 32 bytes each.
     pub const MOST_INTERVALS: usize = 1 << 20;
     /// Fewer than this are not worth joining early.
     const FEW: usize = 1 << 12;

@@ -7,7 +7,7 @@
 //! ```text
 //! stream  = StreamHeader (16 bytes) block*
 //! block   = BlockHeader (64 bytes) payload
-//! payload = Facts | path* | record* | loss* | End | Totals | Note      told by BlockHeader::kind
+//! payload = Facts | path* | record* | loss* | End | Totals | Note      chosen by BlockHeader::kind
 //! ```
 //!
 //! All numbers are little-endian. A block is found again after damage by its magic number, and believed only if its

@@ -56,7 +56,7 @@ pub const LEAST_ROOM: usize = lane_at(LANES_AT_START);
 /// How the name of a page ends.
 pub const EXTENSION: &str = "page";
 
-/// File systems that are told apart; the place before them is for all others.
+/// File systems that are counted one by one; the place before them is for all others.
 pub const MAX_FILE_SYSTEMS: usize = 8;
 /// The program's own counters.
 pub const MAX_USER_COUNTERS: usize = 64;

@@ -77,7 +77,7 @@ fn sweep_setting(cases: &[Case], sweep: &str) -> Result<(), String> {
 }
 
 /// How many of the runs are right on all three: of the first, third, fifth …; of those between; of the first half; of the
-/// second. A value that was chosen on one half can be judged on the other.
+/// second. A value that was chosen on one half can be evaluated on the other.
 fn halves(judged: &[Judged]) -> [f64; 4] {
     let (first, second) = judged.split_at(judged.len() / 2);
     let (odd, even): (Vec<_>, Vec<_>) = judged.iter().enumerate().partition(|(i, _)| i % 2 == 0);
@@ -99,7 +99,7 @@ pub struct Judged<'a> {
     periods: Periods,
 }
 
-/// Counts of true periods and of told ones.
+/// Counts of true periods and of reported ones.
 #[derive(Clone, Copy, Debug, Default)]
 struct Periods {
     n_true: usize,

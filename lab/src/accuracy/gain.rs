@@ -27,7 +27,7 @@ const RUNS: usize = 5;
 const NOTHING: f64 = 0.03;
 const RANKS: &str = "2";
 const MPIRUN: &str = "mpirun.openmpi";
-/// On one node Open MPI passes the pieces of a collective write on one by one, unless it is told not to.
+/// On one node Open MPI passes the pieces of a collective write on one by one by default; these arguments change that.
 const ONE_BY_ONE_NO_MORE: [&str; 3] = ["--mca", "fcoll", "vulcan"];
 /// A compiler for programs with MPI and HDF5.
 const COMPILER: &str = "h5pcc.openmpi";

@@ -13,7 +13,7 @@ mod signature;
 mod signature_paper;
 mod system;
 
-/// A question whose answers are judged: its name, what to run, and what that understands.
+/// A question whose answers are evaluated: its name, what to run, and what that understands.
 type Part = (&'static str, fn(&[String]) -> Result<(), String>, &'static str);
 
 const PARTS: &[Part] = &[

@@ -81,7 +81,7 @@ pub(super) fn cost_of_an_archive(bed: &Bed) -> Result<Vec<Line>, String> {
 
 /// CPU of labelling the real logs, and of PyDarshan reading them.
 ///
-/// Ours is `iotide categorize --files LIST`, from start to end: every log read, labelled, and the statistics told. PyDarshan's
+/// Ours is `iotide categorize --files LIST`, from start to end: every log read, labelled, and the statistics printed. PyDarshan's
 /// is one process that makes a `DarshanReport(path, read_all=True)` of each, which holds the counters of all modules,
 /// heatmaps and DXT segments in memory and says nothing of them. Both get the logs that PyDarshan can read.
 pub(super) fn cpu_beside_pydarshan(bed: &Bed) -> Result<Vec<Line>, String> {

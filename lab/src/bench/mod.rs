@@ -349,7 +349,7 @@ enum Goal {
     TimesLess(f64),
     /// Ours is at most this much.
     AtMost(f64),
-    /// Only told.
+    /// Reported only.
     None,
 }
 

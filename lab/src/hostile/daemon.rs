@@ -212,7 +212,7 @@ impl Site {
         Crowd(command.spawn().ok())
     }
 
-    /// Makes pages in the attacker's name until it is told to stop.
+    /// Makes pages in the attacker's name until it is stopped.
     fn forge(&self, stop: &AtomicBool) {
         let alive = Crowd(Command::new("sleep").arg("100000").uid(ATTACKER).spawn().ok());
         let running = alive.0.as_ref().map_or((1, 1), |child| (child.id(), start_ticks(child.id())));

@@ -4,7 +4,7 @@
 //! First ordinary users write all the time beside them: what the victims then move, or an equal part of the storage if that is less, is
 //! their fair share. Then the same users attack, in every way that is known to have worked once: leases that are not given up, jobs with ever new names, descriptors that are
 //! hoarded, requests too small to be held up, turns without end; at the arbiter silence, answers that are not read, grants
-//! that are never given back. Every minute it is told what is left to the victims and what the servers cost.
+//! that are never given back. Every minute it reports what is left to the victims and what the servers cost.
 //!
 //! Attackers are held to a few per cent of a core each, so that it is the servers that are tried and not the machine.
 

@@ -1,4 +1,4 @@
-//! The frozen families by which the confidence is judged.
+//! The frozen families by which the confidence is evaluated.
 //!
 //! **This set is frozen and must not be used for fitting**: no weight, threshold or calibration curve of the engine may
 //! be chosen by how it does here, or the figures mean nothing. Its generators are none of those in

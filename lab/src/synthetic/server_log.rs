@@ -81,7 +81,7 @@ pub struct Truth {
     pub bursts: Vec<(f64, f64)>,
 }
 
-/// Makes the log of `n_samples` runs: mostly ordinary ones, and some that should be told apart.
+/// Makes the log of `n_samples` runs: mostly ordinary ones, and some that should be separated.
 pub fn make(application: &Application, noise: &Noise, n_samples: usize, seed: u64) -> Case {
     let mut random = Random::new(seed);
     let silence = |_: &mut Random| 0.0;

@@ -150,13 +150,13 @@ const NAMES: [(Category, &str); 34] = {
 pub struct Label {
     /// Category of the run.
     pub category: Category,
-    /// How sure that is, in [0, 1].
+    /// Confidence, in [0, 1].
     pub confidence: f64,
-    /// The numbers it rests on.
+    /// The numbers it is based on.
     pub evidence: Vec<Evidence>,
 }
 
-/// A number that a label rests on.
+/// A number that a label is based on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Evidence {
     /// Name of the number, with its unit.

@@ -68,7 +68,7 @@ pub struct Categories {
 }
 
 impl Categories {
-    /// Whether the run bears that label.
+    /// Whether the run has that label.
     pub fn has(&self, category: Category) -> bool {
         self.labels.iter().any(|label| label.category == category)
     }

@@ -31,7 +31,7 @@ pub(super) struct Faults {
 }
 
 impl Observed {
-    /// How many seconds with metadata requests are told apart; beyond that the quietest are kept as a sum.
+    /// How many seconds with metadata requests are kept one by one; beyond that the quietest are kept as a sum.
     pub const MOST_SECONDS: usize = 1 << 16;
     /// How many requests are kept with their own intervals until the number of ranks is known.
     pub const MOST_REQUESTS: usize = 1 << 15;

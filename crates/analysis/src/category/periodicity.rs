@@ -10,7 +10,7 @@ use crate::period::{Phase, StatedRun, rhythms_of};
 pub struct FoundPeriod {
     /// How long it is.
     pub period_s: f64,
-    /// How sure that is, in [0, 1].
+    /// Confidence, in [0, 1].
     pub confidence: f64,
     /// The share of a period in which bytes are moved.
     pub busy_share: f64,

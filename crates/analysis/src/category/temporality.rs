@@ -19,7 +19,7 @@ pub(super) struct Placement {
 /// first quarter, over all but the first quarter, and so on. The nearest is the one to which the fewest bytes must be
 /// moved over the shortest time (the Wasserstein-1 distance: the area between the cumulative curves). Bytes that lie
 /// across the border of a quarter then cost little, where sums per quarter tip over; and by how much the nearest is
-/// nearer than the next is how sure that is.
+/// nearer than the next is the confidence.
 pub(super) fn nearest(operations: impl IntoIterator<Item = Operation>, run_time_s: f64) -> Placement {
     let curve = cumulative(operations, run_time_s);
     let mut distances: Vec<(Temporality, f64)> =

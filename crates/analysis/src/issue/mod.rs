@@ -1,7 +1,7 @@
 //! I/O issues of a run, each with the share of the run that a fix would save.
 //!
 //! Everything follows from that share: severity, order and verdict. Where a source lacks a counter, the check that needs it
-//! is listed as not judged: "no issue" and "not judged" are different answers.
+//! is listed as not evaluated: "no issue" and "not evaluated" are different answers.
 
 use iotide_trace::{ActivitySums, JobInfo, Loss};
 
@@ -79,7 +79,7 @@ pub struct Issues {
     pub run_s: Option<f64>,
     /// Issues, the largest gain first.
     pub found: Vec<Issue>,
-    /// Checks that were not judged, and blind spots of the source.
+    /// Checks that were not evaluated, and blind spots of the source.
     pub not_judged: Vec<NotJudged>,
 }
 
@@ -88,7 +88,7 @@ pub struct Issues {
 pub enum IssuesVerdict {
     /// At least one issue of medium severity or above.
     Found,
-    /// Judged, and nothing of medium severity or above.
+    /// Evaluated, and nothing of medium severity or above.
     #[default]
     None,
     /// Too little I/O to state a cost.

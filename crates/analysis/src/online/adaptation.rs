@@ -39,7 +39,7 @@ impl Default for Adaptation {
     }
 }
 
-/// The adaptations of the paper as a state machine: told what an evaluation found, says where the next window begins.
+/// The adaptations of the paper as a state machine: takes the outcome of an evaluation, returns where the next window begins.
 #[derive(Clone, Debug)]
 pub(super) struct WindowStart {
     adaptation: Adaptation,

@@ -76,11 +76,11 @@ pub(super) struct Evaluation {
 /// No window holds more phases of the main rhythm than this: as many as the longest reading of `forecast` remembers. More would only make the
 /// bins wider.
 const MOST_PHASES: usize = 24;
-/// … unless a slower one beside it would have fewer than this: what it takes to find two rhythms at once for sure.
+/// … unless a slower one beside it would have fewer than this: what it takes to find two rhythms at once reliably.
 const LEAST_SLOW_PHASES: f64 = 8.0;
 /// A rhythm whose phases stay away for so many periods is over: three in a row missed, and the fourth not just late.
 const MISSED_PERIODS: f64 = 3.5;
-/// Distances are not told more exactly than to this, as a logarithm: the error that `forecast` assumes before there is a record.
+/// Distances are not reported more exactly than to this, as a logarithm: the error that `forecast` assumes before there is a record.
 const LEAST_SPREAD: f64 = 0.05;
 /// An alarm is heard if it is about one of so many last phases: a detector needs two, and a phase may still be going on.
 const NEWS: usize = 3;
@@ -113,7 +113,7 @@ const ESTABLISHED: u32 = 6;
 const FAST_HELD_S: f64 = 10.0;
 /// The contrast of phases that stand apart: between them there is a fifth of their bandwidth at most. A choice, not fitted.
 const STANDS_APART: f64 = 0.8;
-/// How many idle gaps are told. A choice of what is useful: the spread grows with each.
+/// How many idle gaps are reported. A choice of what is useful: the spread grows with each.
 const N_GAPS: usize = 3;
 
 impl Evaluator {
@@ -668,7 +668,7 @@ fn rhythms_in(signal: &SampledSignal, known_s: Option<f64>, config: &PredictorCo
     found
 }
 
-/// Whether these are requests of one phase, as far as can be told: they come fast, and have not done so for long.
+/// Whether these are requests of one phase, as far as the data show: they come fast, and have not done so for long.
 fn is_of_requests(phases: &[Phase], config: &PredictorConfig) -> bool {
     let distances_s: Vec<f64> = phases.windows(2).map(|pair| pair[1].start_s - pair[0].start_s).collect();
     let Some(usual_s) = iotide_num::median(&distances_s) else { return false };

@@ -1,6 +1,6 @@
 //! While the job runs: what its I/O will do next.
 //!
-//! A [`Predictor`] is given events (or samples) as they come and told that time has passed; when there is something new,
+//! A [`Predictor`] takes events (or samples) as they come, and the time as it passes; when there is something new,
 //! it hands back a [`Prediction`]. It has no clock, thread or file: a stream that is replayed gives what it gave live.
 //!
 //! ```
@@ -62,9 +62,9 @@ pub struct PredictorConfig {
     pub most_samples: usize,
     /// Events that ended longer than this before the newest time seen are lost.
     pub horizon_s: f64,
-    /// The finest time that is told apart; rounded down to a power of two of nanoseconds.
+    /// The finest time that is resolved; rounded down to a power of two of nanoseconds.
     pub resolution_s: f64,
-    /// A beat faster than this is that of requests within a phase more often than that of phases: it is told once it has held for ten
+    /// A beat faster than this is that of requests within a phase more often than that of phases: it is reported once it has held for ten
     /// seconds, which few phases last. Whoever acts on a period has no use for the beat of a loop that is over by then.
     pub fast_s: f64,
     /// Evaluations are at least this far apart. One costs milliseconds, and a stream without a rhythm has something new all the time.

@@ -11,11 +11,11 @@ pub struct Prediction {
     pub number: u64,
     /// Reason for the prediction.
     pub reason: Reason,
-    /// The window it rests on.
+    /// The window it is based on.
     pub window_s: (f64, f64),
     /// The period of the main rhythm, or `None` if there is none (yet, or any more).
     pub period_s: Option<f64>,
-    /// How sure that is, in [0, 1]; without a period, how sure of that.
+    /// Confidence of the period, in [0, 1]; without a period, of there being none.
     pub confidence: f64,
     /// All rhythms that hold at once, the one that moves most bytes first; empty without a period.
     pub rhythms: Vec<ExpectedRhythm>,
@@ -55,7 +55,7 @@ pub enum Reason {
 pub struct ExpectedRhythm {
     /// Its period.
     pub period_s: f64,
-    /// How sure it is, in [0, 1].
+    /// Confidence, in [0, 1].
     pub confidence: f64,
     /// Bytes that one of its phases moves.
     pub bytes_per_phase: f64,
@@ -130,7 +130,7 @@ pub struct Regime {
 /// A step of the automaton of stable behaviour.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RegimeChange {
-    /// When it took place, as far as can be told now.
+    /// When it took place, as far as the data show now.
     pub at_s: f64,
     /// Which step.
     pub kind: RegimeChangeKind,

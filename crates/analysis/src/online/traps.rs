@@ -122,7 +122,7 @@ fn a_fast_beat_is_told_once_it_has_held_for_long() {
     assert_eq!(share(&named, names(0.25)), 1.0);
 }
 
-/// Returns the shares of the time in which a period is told with a confidence above one half, and above 0.8.
+/// Returns the shares of the time in which a period is reported with a confidence above one half, and above 0.8.
 fn time_told(seed: u64, mut wait_s: impl FnMut(f64) -> f64) -> (f64, f64) {
     let mut random = random(seed);
     let mut at_s = 0.0;
@@ -210,7 +210,7 @@ fn ranks_that_hand_over_late_leave_the_beat() {
     assert!(wrong.is_empty(), "{}: {wrong:#?}", wrong.len());
 }
 
-/// Short phases on a machine with much else to do, told turn by turn as a follower does it. Windows that grow have wider bins, in which such
+/// Short phases on a machine with much else to do, reported turn by turn as a follower does it. Windows that grow have wider bins, in which such
 /// phases have less bandwidth: a rhythm that was found once is never lost by that.
 #[test]
 fn a_beat_that_was_found_stays_found_while_bins_grow() {

@@ -21,7 +21,7 @@ pub(crate) fn add_waves(estimate: &mut PeriodEstimate, signal: &SampledSignal, c
     estimate.waves = spectral::strongest_waves(signal, config.n_top);
 }
 
-/// Returns the rhythms of the part of `signal` within `window`, as far as its source bears them out.
+/// Returns the rhythms of the part of `signal` within `window`, as far as its source supports them.
 ///
 /// Whoever names periods asks here, so that all name the same.
 pub(crate) fn rhythms_of(signal: &StepSignal, window: Span, stated: &StatedRun) -> PeriodEstimate {

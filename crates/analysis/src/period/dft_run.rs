@@ -64,7 +64,7 @@ pub(crate) fn rate_hz(signal: &StepSignal, window: Span, stated: &StatedRun, con
 /// From here on the samples show another signal than the one that was measured.
 const POOR: f64 = 0.5;
 
-/// Withdraws an answer that rests on samples too far from the signal (`∫|x − xₙ|/V` above 0.5); the candidates stay.
+/// Withdraws an answer that is based on samples too far from the signal (`∫|x − xₙ|/V` above 0.5); the candidates stay.
 ///
 /// The paper: "even if the approach had found a single period, the result cannot be trusted, as the abstraction error is just too large".
 pub(crate) fn distrust_poor_samples(

@@ -145,7 +145,7 @@ pub enum Verdict {
     Periodic,
     /// It has none: there is enough to tell, and it does not repeat evenly.
     NotPeriodic,
-    /// It cannot be told.
+    /// It cannot be determined.
     #[default]
     Unclear,
 }
@@ -170,11 +170,11 @@ pub enum Reason {
 pub struct PeriodEstimate {
     /// Whether there is a rhythm.
     pub verdict: Verdict,
-    /// Why that cannot be told, where it cannot; or why what repeats evenly is no rhythm.
+    /// Why that cannot be determined, where it cannot; or why what repeats evenly is no rhythm.
     pub reason: Option<Reason>,
     /// The period, or `None` if the signal is not periodic.
     pub period_s: Option<f64>,
-    /// How sure that is, in [0, 1]; for "not periodic", how sure of that ([`Method::Auto`]) or 0 ([`Method::Dft`]).
+    /// Confidence, in [0, 1]; for "not periodic", that of there being no period ([`Method::Auto`]) or 0 ([`Method::Dft`]).
     pub confidence: f64,
     /// All periods that were considered seriously, best first.
     pub candidates: Vec<Candidate>,
@@ -190,7 +190,7 @@ pub struct PeriodEstimate {
     pub refined_confidence: Option<f64>,
     /// When the next phase is expected to begin, on the trace's clock.
     pub next_phase_s: Option<f64>,
-    /// The phases the period stands for, where they could be told apart.
+    /// The phases the period stands for, where they could be separated.
     pub phases: Vec<Phase>,
     /// The mean (a wave of frequency 0), then the strongest waves by power; empty without samples.
     pub waves: Vec<Wave>,
@@ -201,7 +201,7 @@ pub struct PeriodEstimate {
 pub struct Candidate {
     /// The period.
     pub period_s: f64,
-    /// How sure it is, in [0, 1].
+    /// Confidence, in [0, 1].
     pub confidence: f64,
 }
 

@@ -118,5 +118,5 @@ const LOOP: f64 = 0.7;
 const FAST_BEAT_S: f64 = 1e-3;
 const MOMENT: f64 = 0.03;
 
-/// A beat of fewer bins than this cannot be told from the beat of the bins against it.
+/// A beat of fewer bins than this cannot be distinguished from the beat of the bins against it.
 const LEAST_BINS: f64 = 3.0;

@@ -397,7 +397,7 @@ struct Choice<'a> {
     proposals: &'a [Proposal],
     candidates: &'a [Candidate],
     total_bytes: f64,
-    /// Whether each candidate moves a share of the bytes that is worth the headline; asked for every pair, so told once.
+    /// Whether each candidate moves a share of the bytes that is worth the headline; needed for every pair, so computed once.
     matters: Vec<bool>,
 }
 
@@ -462,7 +462,7 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// All candidates, those that matter and have the highest score first. Equals are told apart by what they hold, not by
+    /// All candidates, those that matter and have the highest score first. Equals are ordered by what they hold, not by
     /// their last digits.
     fn ordered(&self, scores: &[f64]) -> Vec<usize> {
         let key = |i: usize| {
@@ -737,7 +737,7 @@ fn probability(logit: f64) -> f64 {
 /// Logits times this read as probabilities (`cargo xtask accuracy period --fit-confidence`: 1.4 to 2.2 by seed, more where next to nothing is wrong).
 const SHARPNESS: f64 = 1.9;
 
-/// The logit from which a rhythm is told; below, as many would be wrong as right.
+/// The logit from which a rhythm is reported; below, as many would be wrong as right.
 const HOLDS: f64 = 0.0;
 /// The logit from which a second rhythm is believed beside the first.
 const BESIDE: f64 = 1.5;

@@ -180,14 +180,14 @@ const E_FOLDINGS: f64 = 20.0;
 const LEAST_SPREAD: f64 = 0.01;
 /// Beyond this spread nobody would speak of a beat.
 const MOST_SPREAD: f64 = 0.6;
-/// Up to this spread it can be told that a beat was missed; beyond, that a phase came late, by less than [`LATEST`] beats.
+/// Up to this spread a missed beat can be detected; beyond, a phase came late, by less than [`LATEST`] beats.
 const LOOSE: f64 = 0.15;
-/// Up to this one it can be told if no more than one in [`SELDOM`] is: distances without any beat look like one of which many are missed. (Starts that are
-/// 10 % off their places make distances with a spread of 0.14, of thirty phases anything from 0.11 to 0.18.)
+/// Up to this one it can be detected if no more than one in [`SELDOM`] is missed: distances without any beat look like one of which many are missed. (Starts
+/// that are 10 % off their places make distances with a spread of 0.14, of thirty phases anything from 0.11 to 0.18.)
 const RATHER_LOOSE: f64 = 0.19;
 const SELDOM: usize = 20;
 const LATEST: f64 = 2.5;
-/// Beyond this spread exceptions can hardly be told from uneven distances.
+/// Beyond this spread exceptions can hardly be distinguished from uneven distances.
 const WIDE_SPREAD: f64 = 0.3;
 /// From one phase to the next it is at least this share of the beat.
 const SHORTEST_STEP: f64 = 0.3;
@@ -224,7 +224,7 @@ struct Kept {
     spread: f64,
     /// How often it is missed.
     missing: f64,
-    /// Whether so loosely that a missed beat cannot be told from a late one.
+    /// Whether so loosely that a missed beat cannot be distinguished from a late one.
     loosely: bool,
     /// From the first burst to the last.
     throughout: bool,
@@ -318,7 +318,7 @@ impl<'a> Starts<'a> {
         with_missed.or(Some(found))
     }
 
-    /// The same, where a missed beat can be told from a late one up to a spread of `loose`.
+    /// The same, where a missed beat can be distinguished from a late one up to a spread of `loose`.
     fn fit_within(&self, guess_s: f64, loose: f64) -> Option<Stretch> {
         let mut beat_s = guess_s;
         let mut spread = self.first_spread(beat_s);

@@ -153,7 +153,7 @@ fn check(sample: &Sample) -> Result<(), SignatureError> {
 ///
 /// Both are measured from the median in median deviations, so that neither the unit nor the outliers themselves set the
 /// scale. Runs on more nodes last longer and move more: each sample is first divided by the median of its own node count.
-/// The duration of a part says nothing; of parts, the mean bandwidth is judged.
+/// The duration of a part has no meaning; of parts, the mean bandwidth is evaluated.
 fn outliers(
     samples: &[Sample],
     chosen: &[usize],

@@ -41,7 +41,7 @@ pub enum MeasuredIn {
     Traces {
         /// A table `trace,p,size` of the parameters of each; without it they have one, the number of processes.
         parameters: Option<PathBuf>,
-        /// How calls are told apart.
+        /// How calls are grouped.
         by: FigureGroups,
     },
 }

@@ -204,7 +204,7 @@ fn rate(text: &str) -> Result<Rate, String> {
     }
 }
 
-/// A part of a trace, open where nothing is said.
+/// A part of a trace; a side without a number is open.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     from_s: Option<f64>,

@@ -86,7 +86,7 @@ impl InputArgs {
         self.reading.options()
     }
 
-    /// Whether it was said which of a Darshan log's sources or layers are wanted.
+    /// Whether one of a Darshan log's sources or layers was selected.
     pub(crate) fn asks_for_events(&self) -> bool {
         self.reading.source.is_some() || self.reading.layers.is_some()
     }

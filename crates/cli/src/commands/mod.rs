@@ -121,7 +121,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether a mistake in the settings is said and no more: programs run, are served, and learn where the library is all the same.
+    /// Whether a mistake in the settings is reported and no more: programs run, are served, and find the library all the same.
     pub(crate) fn runs_whatever_the_settings(&self) -> bool {
         match self {
             #[cfg(feature = "system")]

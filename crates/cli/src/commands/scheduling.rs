@@ -58,7 +58,7 @@ impl SchedulingArgs {
         Turns { policy: Policy::Unscheduled, rules: Rules::Iotide, ..self.turns(n_paced) }
     }
 
-    /// How requests are scheduled at a storage, or at so many targets that are no faster than was said.
+    /// How requests are scheduled at a storage, or at so many targets that are no faster than given.
     pub(super) fn turns(&self, n_paced: Option<u16>) -> Turns {
         let (mut table, mut informant): (_, Option<Arc<dyn HintSource>>) = (None, None);
         match &self.periods {

@@ -141,7 +141,7 @@ impl Site<'_> {
         size.unwrap_or_default()
     }
 
-    /// How many runs the models of the application rest on, and what is said of others.
+    /// How many runs the models of the application are based on, and the notes on others.
     fn models(&self) -> (u64, String) {
         let (_, body) = unix_get(self.dir, "/api/1/models?app=solver");
         let models: Value = serde_json::from_str(&body).unwrap_or_default();

@@ -12,7 +12,7 @@ use crate::act::{acting, arbiter, decisions, job, settings, until_decided, until
 use crate::serve::{IOTIDE, record};
 use crate::slurm_site::wait_until;
 
-/// Moments that nobody has chosen. Which they were is said if the test fails; `IOTIDE_SEED` has them again.
+/// Random moments. The seed is printed if the test fails; `IOTIDE_SEED` sets it again.
 struct Moments {
     seed: u64,
     state: u64,

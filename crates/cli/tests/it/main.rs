@@ -3,7 +3,7 @@
 /// A directory, traces to put there, and the program run in it with a clean environment.
 mod util;
 
-/// `--version`, and what is said of a command line that makes no sense.
+/// `--version`, and the errors for a command line that makes no sense.
 mod usage;
 
 /// Settings of users and sites: what they change, and mistakes in them.
@@ -28,7 +28,7 @@ mod follow;
 mod report;
 
 mod archive_page;
-/// A browser that is told what to do, and a checker of pages in it.
+/// A browser under remote control, and a checker of pages in it.
 mod browser;
 /// Every kind of page, checked for people who cannot see well or have no mouse.
 mod page_access;
@@ -65,7 +65,7 @@ mod simulate_staging;
 /// `iotide resize`: which size to run at, and a real Slurm whose jobs shrink and grow.
 mod resize;
 
-/// `iotide sets`: who belongs where, and what file systems are told.
+/// `iotide sets`: who belongs where, and how sets are set in file systems.
 mod sets;
 mod sets_apply;
 
@@ -112,7 +112,7 @@ mod darshan_log;
 /// `iotide ioskel`: real processes, real files, a table of what they did.
 mod ioskel;
 
-/// `iotide categorize`: runs, archives that are interrupted and gone on with, shards, the page, and real Slurm.
+/// `iotide categorize`: runs, archives that are interrupted and resumed, shards, the page, and real Slurm.
 mod categorize;
 
 /// `iotide demo`: from a running workload to a page, with nothing left behind.

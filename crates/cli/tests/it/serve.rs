@@ -11,7 +11,7 @@ use std::time::Duration;
 use iotide_testkit::{FreshDir, program};
 use serde_json::Value;
 
-/// Alarms, and who is told of them.
+/// Alarms, and their receivers.
 mod alarms;
 /// Jobs that the system knows by a cgroup.
 mod cgroups;

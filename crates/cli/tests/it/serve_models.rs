@@ -188,7 +188,7 @@ fn models_of_parameter(dir: &FreshDir, app: &str, n_runs: u64) {
     }
 }
 
-/// Writes so many bytes as often as it is told, then waits for a file if one is named.
+/// Writes so many bytes as often as its argument gives, then waits for a file if one is named.
 const WRITER: &str = r#"
 #include <fcntl.h>
 #include <stdlib.h>

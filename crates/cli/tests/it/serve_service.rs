@@ -1,4 +1,4 @@
-//! The daemon as a service: what systemd is told, and what it asks for.
+//! The daemon as a service: its notifications to systemd, and its requests.
 
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Actors that are told of jobs by a daemon or by a detector.
+//! Actors that get hints about jobs from a daemon or from a detector.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;

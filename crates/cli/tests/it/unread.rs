@@ -76,7 +76,7 @@ fn flood(socket: &UnixStream, mut words: impl FnMut(u64) -> Vec<u8>) {
     }
 }
 
-/// Asks at a gate for a MiB, and returns what else than "not yet" is said.
+/// Asks at a gate for a MiB, and returns the first answer other than "not yet".
 fn asks(gate: &mut UnixStream, id: u64) -> GateMessage {
     gate.write_all(&GateMessage::Ask { id, bytes: 1 << 20, is_write: true }.encode()).unwrap();
     loop {

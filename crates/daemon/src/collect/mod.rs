@@ -1,4 +1,4 @@
-//! From the files of counter pages to what the machine is told.
+//! From the files of counter pages to the input of the machine.
 //!
 //! Everything in the directory of pages is somebody else's: it is opened past no link and waited for by nobody, its owner is asked of the
 //! open file, and its contents are believed within bounds. The directory lies in memory; nothing else is asked here.

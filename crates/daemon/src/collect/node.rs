@@ -176,7 +176,7 @@ impl NodeFiles {
 
 pub(super) fn cpu(stat: &str) -> Vec<(&'static str, u64)> {
     const MODES: [&str; 8] = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
-    /// Times are told in hundredths of a second, whatever the kernel counts in (`USER_HZ`).
+    /// Times are reported in hundredths of a second, whatever the kernel counts in (`USER_HZ`).
     const TICK_NS: u64 = 10_000_000;
     let Some(all) = stat.lines().find_map(|line| line.strip_prefix("cpu ")) else { return Vec::new() };
     let ticks = all.split_ascii_whitespace().map_while(|text| text.parse::<u64>().ok());

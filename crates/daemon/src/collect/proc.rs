@@ -41,7 +41,7 @@ impl Proc {
         uids(&status).any(|known| known == uid)
     }
 
-    /// The process with this number in another name space of processes: told by its user and when it began.
+    /// The process with this number in another name space of processes: identified by its user and when it began.
     pub(crate) fn in_namespace(&self, inner_pid: u32, uid: u32, start_ticks: u64) -> Option<u32> {
         let processes = std::fs::read_dir(&self.0).ok()?;
         processes.flatten().find_map(|entry| {

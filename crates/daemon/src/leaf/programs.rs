@@ -7,7 +7,7 @@ use iotide_ledger::About;
 
 use super::words::Process;
 
-/// Programs of one job that are told apart; the processes of others count with the last of these.
+/// Programs of one job that are counted one by one; the processes of others count with the last of these.
 const MOST_PROGRAMS: usize = 32;
 
 /// Source of a job's description, from the least to the most informed.

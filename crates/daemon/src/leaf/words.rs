@@ -217,7 +217,7 @@ impl View {
     }
 }
 
-/// A job with processes on this machine, as it is told to a daemon above.
+/// A job with processes on this machine, as it is reported to a daemon above.
 #[derive(Clone, Debug)]
 pub struct OwnRow {
     /// Which it is.

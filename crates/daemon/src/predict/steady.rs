@@ -19,7 +19,7 @@ impl Readings {
     const LEAST: usize = 40;
     /// A gap shorter than so many readings may be one of the sampling.
     const GAP: usize = 3;
-    /// … and the shortest period that can be told from its neighbours, in seconds.
+    /// … and the shortest period that can be distinguished from its neighbours, in seconds.
     const SHORTEST_S: f64 = 0.3;
 
     pub fn add(&mut self, bytes: u64) {
@@ -29,7 +29,7 @@ impl Readings {
         self.0.push_back(bytes);
     }
 
-    /// Whether a period is one of the sampling: shorter than can be told, or of readings that are steady over several of it.
+    /// Whether a period is one of the sampling: shorter than can be resolved, or of readings that are steady over several of it.
     pub(super) fn explain(&self, period_s: f64) -> bool {
         // Readings within one long phase are steady, too, and say nothing of the gaps between phases.
         let n_of_three = 3.0 * period_s / READING_S;

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags, params_from_iter};
 
 use super::{COLUMNS, DATABASE, StoreError, counters_of, job_of_row, search};
 
-/// Losses that are told of a job.
+/// Losses that are reported of a job.
 const MOST_LOSSES: usize = 100;
 
 fn repeated(what: String, n: u64) -> String {

@@ -2,7 +2,7 @@
 //!
 //! A block holds 64 ticks of all columns; once its file is folded, or its job has ended, 1,024. Blocks that say what columns are called stand at the front and now and then
 //! again. A file that is over its budget is folded into a new one, which takes its place when it is whole. Whatever happens to a file, each block that is
-//! whole is read, and no other: how much is missing is said.
+//! whole is read, and no other: the reader reports how much is missing.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read, Write};

@@ -54,7 +54,8 @@ pub(super) async fn greet(
     send(stream, &bytes).await
 }
 
-/// Answers controllers of this machine by a daemon above: what they say at a unix socket is said there. It is the caller's own: who may use it sees all jobs.
+/// Answers controllers of this machine by a daemon above: forwards what they send to a unix socket. The socket is the caller's own: who may use it sees all
+/// jobs.
 ///
 /// Returns only if that cannot begin; `ready` is called once it has.
 pub fn bridge(socket: &Path, tree: &TreeConfig, ready: impl FnOnce(&Path)) -> Result<Infallible, ServeError> {
@@ -85,7 +86,7 @@ pub fn bridge(socket: &Path, tree: &TreeConfig, ready: impl FnOnce(&Path)) -> Re
     })
 }
 
-/// Carries what is said between a controller and the first parent that can be reached.
+/// Forwards messages between a controller and the first parent that can be reached.
 async fn carry(mut near: UnixStream, parents: &[String], key: &Secret, tls: &Tls) {
     for parent in parents {
         if let Ok(Ok(mut far)) = timeout(GREET_WITHIN, reach(parent, key, tls)).await {

@@ -1,4 +1,4 @@
-//! The edge of the tree: sockets, keys, timeouts. What is said is in [`iotide_ledger::tree`].
+//! The edge of the tree: sockets, keys, timeouts. The messages are in [`iotide_ledger::tree`].
 //!
 //! One thread for all connections. Each has two tasks, one that reads and one that writes, so that neither waits for the other; and each is its own:
 //! a peer that hangs is waited for by nobody else.
@@ -111,7 +111,7 @@ const PRIVILEGED: u16 = 1024;
 /// Such ports that are tried before any other is used.
 const MOST_TRIED: u16 = 8;
 
-/// Serves until it is told to stop.
+/// Serves until it is stopped.
 pub(super) fn run(
     tree: &Arc<Tree>,
     config: &TreeConfig,

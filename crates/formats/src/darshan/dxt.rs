@@ -104,7 +104,7 @@ impl DxtDecoder {
         }
     }
 
-    /// Decodes one piece. `take` is told of each record (with no segment) and then of each of its segments.
+    /// Decodes one piece. `take` gets each record (with no segment) and then each of its segments.
     pub(super) fn feed(
         &mut self,
         piece: &[u8],

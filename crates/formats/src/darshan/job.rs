@@ -37,7 +37,7 @@ pub use iotide_trace::Mount;
 impl Job {
     /// How long the job ran, or `None` if nobody noted its end.
     ///
-    /// Before log version 3.41 only whole seconds were stored, and a job that began and ended in the same one is said to
+    /// Before log version 3.41 only whole seconds were stored, and a job that began and ended in the same one is reported to
     /// have run for one second.
     pub fn run_time_s(&self) -> Option<f64> {
         if self.end_s == 0 {

@@ -77,7 +77,7 @@ mod text;
 
 pub(crate) use self::events::{load, load_for_events, read};
 
-/// The number at byte 8 of a log, by which its byte order is told.
+/// The number at byte 8 of a log, which shows its byte order.
 const MAGIC: u64 = 6_567_223;
 
 /// A log, read whole but for its DXT segments.

@@ -317,7 +317,7 @@ fn missing_segments(module: &TextModule) -> Option<Loss> {
 }
 
 impl TextModule {
-    /// `None` if nothing was said of the module but that it exists.
+    /// `None` if the text has nothing of the module but that it exists.
     fn finish(self) -> Option<Module> {
         let data = if let Some(counters) = self.counters {
             ModuleData::Counters(counters)
@@ -337,7 +337,7 @@ impl TextModule {
 }
 
 impl OpenRecord {
-    /// The columns of a table, told by its first record. Text values (a pool, a node) have no column.
+    /// The columns of a table, taken from its first record. Text values (a pool, a node) have no column.
     fn columns(&self) -> CounterTable {
         let of_kind = |wanted: fn(&str) -> bool| {
             let names = self.counters.iter().filter(move |(_, value)| wanted(value));

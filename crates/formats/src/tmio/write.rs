@@ -19,7 +19,7 @@ pub enum TmioForm {
 /// Writes data events as TMIO does.
 ///
 /// Each call is a request with the bandwidth it had. What the format cannot hold is left out: ranks, files, metadata calls and
-/// losses. A request of zero length gets a nanosecond, or its bytes could not be told.
+/// losses. A request of zero length gets a nanosecond, or its bytes could not be written.
 ///
 /// ```
 /// use iotide_formats::TmioWriter;

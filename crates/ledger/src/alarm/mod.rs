@@ -1,7 +1,7 @@
 //! Alarms: what is watched, and when it fires.
 //!
-//! A [`Rule`] says which value of which jobs is too large, too small, or the one that nobody wants. A [`Watch`] is told the value of one rule on one target, tick
-//! by tick, and says when the alarm begins and when it ends. Between two begins there is always a value beyond the clear level: an alarm does not flap.
+//! A [`Rule`] defines which value of which jobs is too large, too small, or the one that nobody wants. A [`Watch`] takes the value of one rule on one target,
+//! tick by tick, and returns when the alarm begins and when it ends. Between two begins there is always a value beyond the clear level: an alarm does not flap.
 
 pub use rule::{On, Relation, Rule, RuleError, RuleName, Scope, Subject, number};
 pub use watch::{Change, State, Watch};

@@ -164,7 +164,7 @@ impl On {
     }
 }
 
-/// Which jobs a rule is about: those that fit all that is said.
+/// Which jobs a rule is about: those that fit all conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
     /// Jobs of this user.

@@ -6,7 +6,7 @@ use super::rule::Rule;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Watch {
     state: State,
-    /// When it was last told something.
+    /// When it last got something.
     told_ns: u64,
 }
 
@@ -56,7 +56,7 @@ impl Watch {
         self.state == State::Quiet
     }
 
-    /// Takes the value at a time. `None`: it is not known. What is told late, of a time before the last one, changes nothing.
+    /// Takes the value at a time. `None`: it is not known. A late value, of a time before the last one, changes nothing.
     ///
     /// An alarm whose value is not known goes on firing; a condition whose value is not known begins anew.
     pub fn tell(&mut self, rule: &Rule, at_ns: u64, value: Option<f64>) -> Option<Change> {
@@ -199,7 +199,7 @@ mod tests {
             }
         }
 
-        /// Whatever is told late changes nothing.
+        /// A late value changes nothing.
         #[test]
         fn ticks_in_another_order_say_the_same(late in prop::collection::vec((0..100u64, 0..20i32), 0..20)) {
             let rule = rule("x > 10", 5.0, 1.0);

@@ -72,7 +72,7 @@ impl Columns {
         self.next = self.next.max(id.saturating_add(1));
     }
 
-    /// Takes over what was said earlier. One that contradicts what is known is left out: whoever says so is wrong.
+    /// Takes over earlier columns. One that contradicts what is known is left out: its source is wrong.
     pub fn learn(&mut self, said: &Columns) {
         for (id, name, kind) in said.iter() {
             let is_free = !self.columns.contains_key(&id) && !self.ids.contains_key(name);

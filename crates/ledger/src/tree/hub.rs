@@ -14,7 +14,7 @@ use crate::{About, Cell, Counters, JobId, JobKey, Limits, Metric, Name, Trust};
 
 /// A node that has said nothing of a job for so long is taken for lost.
 pub const SILENT_NS: u64 = 60_000_000_000;
-/// Rows that are done are kept for so long: whoever brought them is told so.
+/// Rows that are done are kept for so long: whoever sent them gets that as the answer.
 const LINGER_NS: u64 = 10_000_000_000;
 /// Nodes that were not heard of for so long are forgotten.
 const FORGET_NODE_NS: u64 = 3600 * 1_000_000_000;
@@ -831,7 +831,7 @@ impl Hub {
         self.nodes.get(node)
     }
 
-    /// All nodes that are known, this one too if it was told of.
+    /// All nodes that are known, this one too if it was added.
     pub fn nodes(&self) -> impl Iterator<Item = &KnownNode> {
         self.nodes.values()
     }

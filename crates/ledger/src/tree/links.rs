@@ -1,6 +1,6 @@
-//! The two ends of a connection: what is said, and what was said on it.
+//! The two ends of a connection: its messages, and what was sent on it.
 //!
-//! Neither knows of sockets. An end is told what came ([`Uplink::heard`], [`Downlink::heard`]) and asked what is to be sent ([`Uplink::fill`],
+//! Neither has a socket. An end takes what came ([`Uplink::heard`], [`Downlink::heard`]) and returns what is to be sent ([`Uplink::fill`],
 //! [`Downlink::fill`]); a new connection has new ends. What waits to be sent is not kept here but in the [`Hub`], where the later version of a row
 //! replaces the earlier one: whoever is slow misses versions, and costs no memory.
 
@@ -22,7 +22,7 @@ use super::outlook::Outlook;
 
 /// How often a child asks what time it is. The answer also says that the parent is there, and takes acknowledgements along.
 const PING_NS: u64 = 2_000_000_000;
-/// How often a node is told of though nothing is new.
+/// How often a node is reported though nothing is new.
 const NODE_NS: u64 = 5_000_000_000;
 /// How soon a final row is sent again if nobody acknowledges it.
 const RESEND_NS: u64 = 10_000_000_000;
@@ -56,7 +56,7 @@ pub enum LinkError {
     /// The peer has ended the connection.
     #[error("the peer ended the connection: {0}")]
     Bye(Name),
-    /// Too much was told on one connection: another one begins anew.
+    /// Too much was sent on one connection: another one begins anew.
     #[error("too much was told on one connection")]
     Worn,
 }
@@ -469,7 +469,7 @@ struct Slot {
     metric: u32,
     /// The cell of the row, if there was room.
     cell: Option<u32>,
-    /// The values last told.
+    /// The values last received.
     last: Cell,
 }
 
@@ -498,7 +498,7 @@ impl Downlink {
         &self.child
     }
 
-    /// The path that children of this daemon are told.
+    /// The path that children of this daemon get.
     pub fn path(hub: &Hub) -> Vec<Place> {
         [&hub.own].into_iter().chain(hub.path()).cloned().collect()
     }

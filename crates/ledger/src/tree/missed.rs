@@ -18,7 +18,7 @@ pub const KEPT_NS: u64 = 300 * 1_000_000_000;
 const MOST_BYTES: usize = 16 << 20;
 /// Bytes of a version beside its values.
 const VERSION_BYTES: usize = size_of::<Version>();
-/// A row that comes after so long was missed: usually there is one each second.
+/// A row that comes this long after the one before: others in between were missed. Usually there is one each second.
 pub(super) const GAP_NS: u64 = 1_500_000_000;
 /// Time within which missed versions come after the row that ends the silence, by however many ways: nobody keeps them for longer.
 pub(super) const LATE_NS: u64 = KEPT_NS;

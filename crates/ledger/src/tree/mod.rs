@@ -4,7 +4,7 @@
 //! are what they say; the same code runs between machines and between made ones in tests.
 //!
 //! Promise of the tree: the sum of a job at the root never falls, never exceeds what was counted, and equals it once all have been heard,
-//! whatever happened to connections and daemons in between. That rests on three things: rows are cumulative and are never added on the way;
+//! whatever happened to connections and daemons in between. That is based on three things: rows are cumulative and are never added on the way;
 //! of two versions of a row the larger values win; and a final row is sent again until the root's store has it.
 //!
 //! Counts from a time without a connection reach the daemon above afterwards, with the time of counting ([`LateGrowth`]).

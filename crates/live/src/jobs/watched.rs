@@ -68,7 +68,7 @@ impl Watched {
         }
     }
 
-    /// Whether events have come since the time was last told.
+    /// Whether events have come since the last time that was given.
     pub(super) fn has_news(&self) -> bool {
         self.has_news
     }
@@ -78,7 +78,7 @@ impl Watched {
         self.last_heard
     }
 
-    /// Says whether another run has begun since this was last asked, told how often files were replaced.
+    /// Returns whether another run has begun since the last call, given how often files were replaced.
     pub(super) fn is_new_file(&mut self, n_replaced: u64) -> bool {
         self.may_begin_anew |= n_replaced > self.n_replaced;
         self.n_replaced = n_replaced;

@@ -68,7 +68,7 @@ struct Shared {
     crew: Crew,
     locks: Locks,
     scheduler: Scheduler,
-    /// For how long the kernel may believe what it was told about names and attributes.
+    /// For how long the kernel may cache names and attributes.
     trust: Duration,
     /// The kernel looks at access control lists, and leaves the umask to us.
     has_acls: OnceLock<bool>,

@@ -52,7 +52,7 @@ const ADD: &str = "<form class=\"ask\" method=\"post\" action=\"/alarms\"><input
 const STATE_HEADS: [&str; 9] =
     ["alarm", "state", "condition", "value", "job", "application", "since", "until", "fired for"];
 
-/// An alarm that fires, or what was told of one: that it began, or is over.
+/// An alarm that fires, or a recorded change of one: that it began, or is over.
 fn state_row(alarm: &AlarmState, is_now: bool) -> String {
     let badge = match (alarm.state.as_str(), alarm.severity.as_said()) {
         ("firing", _) if !is_now => "began".to_owned(),

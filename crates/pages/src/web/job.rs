@@ -19,7 +19,7 @@ pub struct JobPage<'a> {
     pub job: &'a JobDocument,
     /// How fast it read and wrote, as finely as a screen shows.
     pub rates: Option<&'a JobRates>,
-    /// How sure its period is.
+    /// Confidence of its period.
     pub confidence: Option<f64>,
     /// Bytes per phase.
     pub bytes_per_phase: Option<f64>,

@@ -57,7 +57,7 @@ fn file_key(path: &CStr, user: u32) -> Option<GateKey> {
     GateKeyText::parse(text.get(..usize::try_from(n).ok()?)?)?.of_user(user)
 }
 
-/// Whether arbiters on other machines are told whose program this is.
+/// Whether this program identifies itself to arbiters on other machines.
 pub fn is_wanted() -> bool {
     !matches!(get(), Key::NotNamed)
 }

@@ -14,7 +14,7 @@ use crate::stream::Stream;
 pub struct Period {
     /// Whether there is a rhythm; absent if nothing was analysed.
     pub verdict: Option<Verdict>,
-    /// Why that cannot be told, where it cannot.
+    /// Why that cannot be determined, where it cannot.
     pub reason: Option<Reason>,
     /// The period.
     pub period_s: Option<f64>,
@@ -62,7 +62,7 @@ pub enum Verdict {
     Periodic,
     /// There is none.
     NotPeriodic,
-    /// It cannot be told.
+    /// It cannot be determined.
     Unclear,
 }
 

@@ -55,7 +55,7 @@ struct GroupFailure {
 pub struct LogRow {
     /// Whose it is.
     pub group: GroupEntry,
-    /// How many samples it rests on.
+    /// How many samples it is based on.
     pub n_used: usize,
     /// How many bursts it has.
     pub n_bursts: usize,

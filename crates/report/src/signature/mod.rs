@@ -1,4 +1,4 @@
-//! Signatures: the load an application puts on the storage, its bursts, and the samples that rests on.
+//! Signatures: the load an application puts on the storage, its bursts, and the samples that is based on.
 
 use iotide_analysis::{
     Burst, NoSample, PeriodEstimate, RejectedSample, Sample, SampleRejection, Signature, SignatureMethod,
@@ -64,7 +64,7 @@ pub struct SignatureEntry {
     pub bytes: f64,
     /// Bandwidth of others in the background, in bytes per second.
     pub background_bps: f64,
-    /// Samples that it rests on.
+    /// Samples that it is based on.
     pub samples: SamplesEntry,
 }
 
@@ -123,7 +123,7 @@ pub struct BurstEntry {
 pub struct RhythmEntry {
     /// `null` if they do not.
     pub period_s: Option<f64>,
-    /// How sure that is.
+    /// Confidence.
     pub confidence: f64,
 }
 
@@ -143,7 +143,7 @@ pub struct SpreadEntry {
     pub high_bps: Vec<f64>,
 }
 
-/// Samples that a signature rests on.
+/// Samples that a signature is based on.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SamplesEntry {
     /// How many went into it.
@@ -467,7 +467,7 @@ impl From<&RejectedSample> for ReasonEntry {
     }
 }
 
-/// More kinds of bursts than this are told by their range.
+/// More kinds of bursts than this are reported by their range.
 const MOST_KINDS: usize = 3;
 
 /// Bursts whose volumes differ by more than this factor are of different kinds.

@@ -30,8 +30,8 @@ pub(crate) struct Fit {
 }
 
 impl Fit {
-    /// Fits `y ≈ Σ βⱼ columnⱼ`; the first column is the constant. `None` if the columns cannot be told apart here, or no
-    /// observation is left to judge them by.
+    /// Fits `y ≈ Σ βⱼ columnⱼ`; the first column is the constant. `None` if the columns cannot be distinguished here, or no
+    /// observation is left to evaluate them by.
     ///
     /// The evidence is `∫ p(y | β, σ) dβ dσ/σ` (MacKay, *Information Theory*, ch. 28), the constant spread evenly over the
     /// size of the largest value and each term's contribution over orders of magnitude below it: a further term pays
@@ -40,7 +40,7 @@ impl Fit {
         Self::within(columns, sample, f64::INFINITY)
     }
 
-    /// The same, or `None` if it leaves a sum of squares beyond `most_ss`: most functions a search tries are told from a
+    /// The same, or `None` if it leaves a sum of squares beyond `most_ss`: most functions a search tries are distinguished from a
     /// good one by that alone, at half the cost.
     pub(crate) fn within(columns: &[&[f64]], sample: &Sample, most_ss: f64) -> Option<Self> {
         Self::of(columns, true, sample, most_ss)

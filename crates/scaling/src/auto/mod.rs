@@ -30,7 +30,7 @@ const USUAL_SCATTER: f64 = 0.1;
 /// Largest value of [`FALSE_GROWTH`] where points without repetitions lie far apart.
 const MOST_FALSE_GROWTH: f64 = 0.25;
 
-/// How sure one must be that repetitions do not explain the gaps before they are no longer believed to.
+/// The probability of gaps as large as these by repetitions alone, below which repetitions no longer explain them.
 const LACK_OF_FIT: f64 = 0.002;
 
 /// How rarely chance must bring points as close to a function before their repetitions are taken for parts of a whole.
@@ -73,7 +73,7 @@ const FINE_STEPS: i64 = 20;
 /// Near the best power, in steps of one in this many.
 const FINEST_STEPS: i64 = 100;
 
-/// How much of the belief in growth goes to them when the function to show is chosen: one that has a theory is told
+/// How much of the probability of growth goes to them when the function to show is chosen: one that has a theory is found
 /// more easily. Sensitivity, as 90 % intervals that hold off the grid at 2, 5, 10 and 20 % noise: 83 82 86 86 % with 0.2, 86 85 88 87 % with
 /// 0.35, both without a share of its own for the interval.
 const FINE_SHARE: f64 = 0.25;

@@ -9,7 +9,7 @@ use iotide_num::ln_gamma;
 
 use crate::measurement::{Measure, Summary};
 
-/// A spread this far below the size of a value is rounding; models are not told apart by it.
+/// A spread this far below the size of a value is rounding; it does not distinguish models.
 const ROUNDING: f64 = 1e-9;
 
 /// Where values reach zero, the spread there as a share of the mean value: counts of zero and one are no better known

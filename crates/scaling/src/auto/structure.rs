@@ -339,7 +339,7 @@ pub(super) fn sum_or_product(design: &AutoDesign, chosen: &Candidate, sample: &S
 /// Gives every structure that the points do not refute the same share of the belief.
 ///
 /// Where points cannot tell a sum from a product, the one with fewer terms is favoured for its brevity alone. That may decide
-/// which function is shown, but not how sure one can be of it.
+/// which function is shown, but not its confidence.
 pub(super) fn share_evenly(candidates: &[Candidate], weights: &mut [f64]) {
     let structure = |candidate: &Candidate| -> Vec<Vec<usize>> {
         let of_term = |term: &Vec<(usize, usize)>| term.iter().map(|(parameter, _)| *parameter).collect();

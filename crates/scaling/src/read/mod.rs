@@ -1,6 +1,6 @@
 //! Measurements from text: what Extra-P reads, and CSV.
 //!
-//! A front end opened the file; here are only bytes. The format is told by the content. What cannot be used is left out
+//! A front end opened the file; here are only bytes. The format is detected by the content. What cannot be used is left out
 //! with a [`Note`] that says where and why; an error means that nothing at all could be used.
 //!
 //! | format | looks like |

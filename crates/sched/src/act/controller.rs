@@ -31,7 +31,7 @@ pub struct Proposal {
     pub rule: usize,
     /// Change it makes.
     pub change: Change,
-    /// Evidence it rests on, in words.
+    /// Evidence it is based on, in words.
     pub evidence: Vec<String>,
     /// Expected effect; `None` if it cannot be estimated.
     pub expected: Option<Effect>,
@@ -127,7 +127,7 @@ impl Controller {
     pub const MOST_HARM: f64 = 0.02;
     /// A job that was not seen for so long has ended.
     const ENDED_S: f64 = 60.0;
-    /// After so many decisions a rule is judged by their mean.
+    /// After so many decisions a rule is evaluated by their mean.
     const N_JUDGED: usize = 3;
     /// Time for which a declined decision is not considered again.
     const PUT_OFF_S: f64 = 60.0;

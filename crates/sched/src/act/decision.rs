@@ -1,4 +1,4 @@
-//! A decision, from what it rests on to what came of it.
+//! A decision, from its evidence to what came of it.
 
 use super::JobLoss;
 use crate::known::{HARDLY_NEW, are_within};
@@ -82,7 +82,7 @@ impl Effect {
         self.with / self.without - 1.0
     }
 
-    /// Whether both figures are such that a change can be told.
+    /// Whether both figures are such that a change can be computed.
     pub(super) fn is_sound(&self) -> bool {
         [self.with, self.without].iter().all(|figure| figure.is_finite())
             && self.without > 0.0
@@ -193,7 +193,7 @@ pub struct Decision {
     pub at_s: f64,
     /// Change it makes.
     pub change: Change,
-    /// Evidence it rests on, in words.
+    /// Evidence it is based on, in words.
     pub evidence: Vec<String>,
     /// Expected effect.
     pub expected: Option<Effect>,

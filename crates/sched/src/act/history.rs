@@ -190,7 +190,7 @@ impl History {
         self.sample_at(key, at_s).map(|sample| sample.bytes)
     }
 
-    /// How sure the time in I/O for each byte is over a span: the relative standard error over its parts.
+    /// Uncertainty of the time in I/O for each byte over a span: the relative standard error over its parts.
     fn relative_error(&self, key: &str, [from_s, to_s]: [f64; 2]) -> Option<f64> {
         let part_s = (to_s - from_s) / Self::N_PARTS as f64;
         let of_part = |n: usize| {

@@ -1,4 +1,4 @@
-//! The loop, closed: what is measured decides by itself, within rules, and is judged by what came of it.
+//! The loop, closed: what is measured decides by itself, within rules, and is evaluated by what came of it.
 //!
 //! ```text
 //!  jobs as they are measured ─▶ proposals ─▶ Controller ─▶ steps (do, undo)

@@ -151,7 +151,7 @@ pub struct JobFacts {
     pub n_processes: u32,
     /// How far apart its I/O phases are.
     pub period_s: Option<f64>,
-    /// How sure that is.
+    /// Confidence.
     pub confidence: f64,
     /// Bytes that a phase moves.
     pub bytes_per_phase: Option<f64>,

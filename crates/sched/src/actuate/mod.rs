@@ -1,7 +1,7 @@
-//! A decision as what a real system must be told: files of BeeGFS's configfs, or rules of Lustre's token buckets.
+//! A decision as settings of a real system: files of BeeGFS's configfs, or rules of Lustre's token buckets.
 //!
-//! A [`Controller`] is told of the jobs again and again and answers with the [`Action`]s that bring the system from what it
-//! was told before to what is right now. It does nothing itself: a front end carries the actions out, or prints them.
+//! A [`Controller`] takes the jobs again and again and returns the [`Action`]s that bring the system from its
+//! former settings to what is right now. It does nothing itself: a front end carries the actions out, or prints them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,7 +13,7 @@ pub use nrs_policies::former_policies;
 
 mod nrs_policies;
 
-/// Something that can be told who matters how much.
+/// A system in which the weight of each job can be set.
 pub trait Controller {
     /// Returns what to do so that the system treats these jobs as they deserve, and forgets all others.
     ///
@@ -158,7 +158,7 @@ impl Controller for ConfigFs {
 
 /// Rates as rules of Lustre's token bucket filter, one per job.
 ///
-/// A rule caps a job's RPCs even when nobody else wants the storage, so rates are told anew every second or two from what
+/// A rule caps a job's RPCs even when nobody else wants the storage, so rates are set anew every second or two from what
 /// jobs were seen to send: what one leaves, others get ([`divide`]).
 #[derive(Clone, Debug)]
 pub struct LustreTbf {
@@ -198,7 +198,7 @@ struct Rule {
 }
 
 impl LustreTbf {
-    /// Returns a controller that has told nothing yet.
+    /// Returns a controller that has set nothing yet.
     pub fn new(settings: TbfSettings) -> Self {
         Self {
             settings,

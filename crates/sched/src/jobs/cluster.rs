@@ -50,7 +50,7 @@ pub struct JobRun {
     since_ms: f64,
     /// Time of the whole job at the present size.
     time_ms: f64,
-    /// Work done in fact, where it is not told by the clock alone.
+    /// Work done in fact, where it does not follow from the clock alone.
     measured: Option<f64>,
     /// Whether its size may be changed at the moment.
     pub(super) is_open: bool,

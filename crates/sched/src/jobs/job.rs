@@ -173,7 +173,7 @@ pub(super) fn whole_ms(time_ms: f64) -> i64 {
     ((time_ms - 1e-4).ceil() as i64).min(NEVER_MS)
 }
 
-/// Later than anything: times beyond it are not told apart, and sums of them do not overflow.
+/// Later than anything: times beyond it count as equal, and sums of them do not overflow.
 const NEVER_MS: i64 = i64::MAX / 4;
 
 /// Cost of a change of size for the job.

@@ -1,4 +1,4 @@
-//! From what was said at many looks to the periods to go by.
+//! From the hints of many looks to the periods to go by.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,8 @@ const N_CONTRADICTIONS: u32 = 3;
 
 /// The periods of jobs that an actor goes by, as one source says them.
 ///
-/// Told at each look what the source says ([`AcceptedHints::look`]), and what the actor sees itself ([`AcceptedHints::observe`]). All times are on a clock of the caller's.
+/// Takes at each look the hints of the source ([`AcceptedHints::look`]), and what the actor sees itself ([`AcceptedHints::observe`]). All times are on a clock
+/// of the caller's.
 ///
 /// One that serves whatever comes needs a period at once, and goes by [`AcceptedHints::period_s`]. One that decides by itself can wait, and goes by
 /// [`AcceptedHints::steady_period_s`].
@@ -54,7 +55,7 @@ struct Hint {
 struct Finding {
     period_s: f64,
     made_s: f64,
-    /// Said by a person: holds until something else is said.
+    /// Given by a person: holds until something else is given.
     is_given: bool,
 }
 
@@ -127,7 +128,7 @@ impl AcceptedHints {
     }
 }
 
-/// Which of two that are called alike is meant: what was said before what was measured, then what was found last. Never a tie between two that differ.
+/// Which of two that are called alike is meant: what was given before what was measured, then what was found last. Never a tie between two that differ.
 fn rank(job: &KnownJob) -> [i64; 4] {
     // The order of `f64::total_cmp`.
     let ordered = |figure: f64| {

@@ -1,7 +1,7 @@
 //! Hints about jobs from other sources, and how far an actor relies on them.
 //!
-//! An actor (a mount, an arbiter, whoever tells a file system) can see jobs itself, and be told of them by somebody who sees more: a daemon, a detector, a
-//! table. What it is told is a [`KnownJob`] per job and look; [`AcceptedHints`] makes of many looks the periods to go by.
+//! An actor (a mount, an arbiter, whoever configures a file system) can see jobs itself, and get hints about them from somebody who sees more: a daemon, a
+//! detector, a table. Such a hint is a [`KnownJob`] per job and look; [`AcceptedHints`] makes of many looks the periods to go by.
 //!
 //! - Below [`LEAST_CONFIDENCE`](crate::LEAST_CONFIDENCE) nothing is heeded.
 //! - A period that is heeded changes if another one, [different enough](HARDLY_NEW), was found twice.
@@ -64,7 +64,7 @@ pub trait HintSource: fmt::Debug + Send + Sync {
     /// Returns the present hints, or the reason why there are none.
     fn ask(&self) -> Result<Vec<KnownJob>, String>;
 
-    /// Is told what became of it, for those who look on: that it is silent, or wrong, or heeded again.
+    /// Takes what became of it, for those who look on: that it is silent, or wrong, or heeded again.
     fn note(&self, _news: &str) {}
 }
 

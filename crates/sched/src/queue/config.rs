@@ -37,7 +37,7 @@ pub struct QueueConfig {
 pub const LONGEST_TURN_S: f64 = 60.0;
 
 impl QueueConfig {
-    /// Returns what iotide does unless told otherwise: shares in bytes, first come first served inside a set, a
+    /// Returns the defaults of iotide: shares in bytes, first come first served inside a set, a
     /// sixteenth of the requests for jobs that have not been served for a minute.
     pub fn new(policy: Policy) -> Self {
         Rules::Iotide.queue(policy)

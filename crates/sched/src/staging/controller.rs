@@ -66,7 +66,7 @@ pub struct Decision {
     pub state: State,
     /// The highest rate, if [`State::is_moving`]; `None` is as fast as possible.
     pub limit_bps: Option<f64>,
-    /// When to ask again at the latest. Later than now, by the clock that was told.
+    /// When to ask again at the latest. Later than now, by the clock that was given.
     pub look_again_s: f64,
     /// For what reason.
     pub why: Why,
@@ -87,7 +87,7 @@ pub enum State {
     Stuck,
     /// There is nothing to move.
     Idle,
-    /// Move at the rate told, although the job may do I/O: room runs out.
+    /// Move at the given rate, although the job may do I/O: room runs out.
     Drain,
     /// Move nothing: the piece that is on its way is the last.
     Hold,

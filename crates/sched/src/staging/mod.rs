@@ -1,7 +1,7 @@
 //! When data may leave a buffer: in the gaps between a job's I/O phases, and earlier if room runs out.
 //!
-//! A [`Controller`] is told what the job does ([`Controller::activity`]), what is expected of it ([`Controller::forecast`])
-//! and how fast data moves ([`Controller::moved`]). Asked at any time, it says what to do now ([`Controller::decide`]).
+//! A [`Controller`] takes what the job does ([`Controller::activity`]), what is expected of it ([`Controller::forecast`])
+//! and how fast data moves ([`Controller::moved`]). Asked at any time, it returns what to do now ([`Controller::decide`]).
 //! `iotide stage` and the simulator run the same controller.
 //!
 //! ```

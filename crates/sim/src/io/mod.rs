@@ -30,7 +30,7 @@ pub fn simulate(
     })
 }
 
-/// Runs a workload several times under each contender; the nth run of each meets the same chances.
+/// Runs a workload several times under each policy; the nth run of each meets the same chances.
 ///
 /// Only the first run of each has its jobs and its timeline kept.
 pub fn compare(
@@ -263,7 +263,7 @@ fn check(workload: &Workload, settings: &IoSettings) -> Result<(), SimulationErr
     Ok(())
 }
 
-/// The jobs of a run as they compute, wait and are judged; what both models share.
+/// The jobs of a run as they compute, wait and are evaluated; what both models share.
 struct Play<'a> {
     workload: &'a Workload,
     contender: Contender,
@@ -537,7 +537,7 @@ mod tests {
         ]
     }
 
-    /// Changes in per cent of the four numbers from one contender to another, without chances.
+    /// Changes in per cent of the four numbers from one policy to another, without chances.
     fn changes(settings: &IoSettings, from: Contender, to: Contender) -> [f64; 4] {
         let workload = Workload::rr9537();
         let of = |contender| numbers(&simulate(&workload, &contender, settings, 1).unwrap());

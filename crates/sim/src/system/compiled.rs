@@ -260,7 +260,7 @@ impl Compiled {
     }
 }
 
-/// The grain and its halves, down to one request; a burst without an end keeps its grain.
+/// The granularity and its halves, down to one request; a burst without an end keeps its granularity.
 fn halved(grain: u64, requests: u64) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(grain), move |grain| {
         Some(grain / 2).filter(|grain| *grain > 0 && requests != u64::MAX)

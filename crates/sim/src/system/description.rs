@@ -546,5 +546,5 @@ fn read_template(index: usize, value: &Value) -> Result<Template, WorkloadError>
     })
 }
 
-/// Where nothing is said of how regular computing is: a tenth, about what is seen of periodic programs.
+/// Where the description has no regularity of computing: a tenth, about what is seen of periodic programs.
 const USUAL_CV: f64 = 0.1;

@@ -64,7 +64,7 @@ impl Layout {
     }
 }
 
-/// Flows that are told: requests done, and bursts ended, by template.
+/// Flows that are reported: requests done, and bursts ended, by template.
 #[derive(Clone, Default)]
 struct Flows {
     done: Vec<f64>,

@@ -35,7 +35,7 @@ mod running;
 mod runs;
 mod tally;
 
-/// More tokens than this at once are refused: a coarser grain says the same.
+/// More tokens than this at once are refused: a coarser granularity has the same result.
 const MOST_TOKENS: f64 = 1e7;
 /// More pieces of the state over time than a picture shows.
 const MOST_INTERVALS: f64 = 100_000.0;
@@ -45,7 +45,7 @@ const MOST_INTERVALS: f64 = 100_000.0;
 pub struct Settings {
     /// How many requests a token stands for; `None` is as many as leave bursts their length.
     pub grain: Option<u64>,
-    /// How far apart the state is told, from the beginning to the end of the frame; `None`: it is not.
+    /// The distance between reported states, from the beginning to the end of the frame; `None`: none is reported.
     pub interval_s: Option<f64>,
     /// A run that has more events than this is given up; `None`: none is.
     pub most_events: Option<u64>,
@@ -80,7 +80,7 @@ pub enum SystemError {
     /// Nobody is there.
     #[error("jobs: nobody is there, and nobody comes: nothing would happen")]
     Idle,
-    /// A grain of no request.
+    /// A granularity of no request.
     #[error("grain 0: a token stands for at least one request")]
     Grain,
     /// Steps that are none, or too many.

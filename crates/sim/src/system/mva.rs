@@ -86,7 +86,7 @@ fn lines(system: &System) -> Vec<Line> {
     lines
 }
 
-/// More streams than this below the full rate are not told apart.
+/// More streams than this below the full rate count as equal.
 const MOST_RAMP: usize = 4096;
 
 fn ramp(target: &Target, bandwidth_bps: f64) -> Vec<f64> {

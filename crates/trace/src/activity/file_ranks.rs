@@ -6,7 +6,7 @@ use super::Activity;
 use crate::{FileId, Rank};
 
 /// Pairs of file and rank. Where there are too many, neighbouring ranks are taken together until they fit: how many, is
-/// told by all pairs, not by their order.
+/// decided by all pairs, not by their order.
 #[derive(Clone, Debug)]
 pub(super) struct FileRanks {
     most: usize,

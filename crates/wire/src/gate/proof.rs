@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The arbiter has the key of the site. From that, each user's key is made ([`GateKey::of_user`]), which is good for claims of that user and of nobody
-//! else. A proof is a keyed hash of all that was said on this connection, of the side that says it and of both numbers: on another
-//! connection, or from the other side, it proves nothing. What is said afterwards is neither hidden nor signed.
+//! else. A proof is a keyed hash of all that was sent on this connection, of the side that sends it and of both numbers: on another
+//! connection, or from the other side, it proves nothing. What is sent afterwards is neither hidden nor signed.
 
 use crate::gate::GateHello;
 use crate::sha256::hmac_sha256;

@@ -292,7 +292,7 @@ fn put(ui: &mut Ui, args: &CategorizeArgs, text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Which part of the archive is meant: as told, else as Slurm numbers its tasks, as long as results are kept.
+/// The part of the archive to label: as given, else as Slurm numbers its tasks, as long as results are kept.
 fn shard(ui: &mut Ui, args: &CategorizeArgs) -> anyhow::Result<Shard> {
     if let Some(shard) = args.shard {
         return Ok(shard);

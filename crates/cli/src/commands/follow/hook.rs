@@ -27,7 +27,7 @@ impl Hook {
         Self { command: command.to_owned(), running: None, waiting: VecDeque::new(), has_complained: false }
     }
 
-    /// Has the command told this prediction of a job next.
+    /// Queues this prediction of a job for the next run of the command.
     pub(crate) fn offer(&mut self, job: usize, json: String, variables: Vec<(&'static str, String)>) {
         let call = Call { json, variables };
         match self.waiting.iter_mut().find(|(other, _)| *other == job) {

@@ -16,10 +16,10 @@ use iotide_wire::page::{
 
 use crate::ui::{Hint as _, Ui};
 
-/// Pages of processes that are long gone are removed after so long: nobody came for them.
+/// Pages of processes that ended this long ago are removed: nobody collected them.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 
-/// The directory of the pages. If there is none in which something can be made, that is said, and no reason to keep a program from running.
+/// The directory of the pages. If there is none in which something can be made, that is reported, and the program runs all the same.
 pub(super) fn directory(ui: &mut Ui) -> Option<PathBuf> {
     match usable_directory() {
         Ok(directory) => {
@@ -42,7 +42,7 @@ fn usable_directory() -> anyhow::Result<PathBuf> {
     Ok(directory)
 }
 
-/// Makes sure that there is room for the counters of one process.
+/// Checks that there is room for the counters of one process.
 fn has_room(directory: &Path) -> io::Result<()> {
     let file = iotide_private::nameless_in(directory)?;
     match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, LEAST_ROOM as u64) {

@@ -51,7 +51,7 @@ pub(super) struct Keeping {
     /// Post alarms as JSON to this address; may be given more than once
     #[arg(long, value_name = "URL")]
     webhook: Vec<Url>,
-    /// Whose alarms receivers are told of; not an option, for it is about all users of a site.
+    /// Whose alarms receivers get; not an option, for it is about all users of a site.
     #[arg(skip)]
     sends_users_alarms: bool,
     /// Publish models of applications in this Redis database: HOST:PORT, or the path of a socket
@@ -155,7 +155,7 @@ impl Keeping {
         [of(&self.alertmanager, &other.alertmanager), of(&self.webhook, &other.webhook)]
     }
 
-    /// Whether receivers are told of users' alarms, too.
+    /// Whether receivers get users' alarms, too.
     pub(super) fn sends_users_alarms(&self) -> bool {
         self.sends_users_alarms
     }

@@ -1,4 +1,4 @@
-//! `iotide sets`: jobs, their sets, and what a file system is told of them.
+//! `iotide sets`: jobs, their sets, and how these are set in a file system.
 
 use crate::ExitStatus;
 use crate::ui::Ui;

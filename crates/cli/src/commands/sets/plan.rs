@@ -1,4 +1,4 @@
-//! `iotide sets plan`: the sets of given jobs, and what BeeGFS or Lustre would have to be told.
+//! `iotide sets plan`: the sets of given jobs, and the actions for BeeGFS or Lustre.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

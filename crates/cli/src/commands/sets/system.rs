@@ -1,4 +1,4 @@
-//! The systems that can be told of jobs.
+//! The systems in which sets of jobs can be set.
 
 use std::path::PathBuf;
 

@@ -138,7 +138,7 @@ impl ForecastArgs {
 
 /// How often somebody is asked.
 const ASK_EVERY: Duration = Duration::from_millis(250);
-/// A prediction that was made less than this after the last one is that one, told again.
+/// A prediction that was made less than this after the last one is that one, repeated.
 const SAME_S: f64 = 0.1;
 
 /// Somebody who predicts, and what was heard.

@@ -103,7 +103,7 @@ fn parse_pattern(text: &str) -> Result<Pattern, String> {
     Pattern::parse(text).map_err(|error| error.to_string())
 }
 
-/// The last word on a tally. Paths are told whole: whoever reads them may be elsewhere.
+/// The final report on a tally. Paths are absolute: whoever reads them may be elsewhere.
 fn told(tally: &Tally, source: &Path, destination: &Path) -> Staging {
     let whole = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let left =

@@ -1,6 +1,6 @@
 //! Staging as a job of its own, last in line at the storage.
 //!
-//! Who a process is was said when it was started, in its environment; so it starts itself once more under another name.
+//! The environment of a process at its start names its job; so it starts itself once more under another name.
 
 use std::env;
 use std::ffi::OsString;

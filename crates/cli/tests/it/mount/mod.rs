@@ -20,7 +20,7 @@ pub(crate) struct Mount {
 }
 
 impl Mount {
-    /// Mounts with these options; `None` where there is no FUSE, which is said aloud.
+    /// Mounts with these options; `None` where there is no FUSE, which is printed.
     fn new(options: &[&str]) -> Option<Self> {
         Self::with(options, |backing| fs::create_dir(backing).unwrap())
     }
@@ -417,7 +417,7 @@ struct OwnFuse {
 }
 
 impl OwnFuse {
-    /// `None`, which is said aloud, where there is no FUSE or no right to make such a place.
+    /// `None`, which is printed, where there is no FUSE or no right to make such a place.
     fn new() -> Option<Self> {
         let [_, _, _] = [program("fusermount3")?, program("unshare")?, program("nsenter")?];
         if !Path::new("/dev/fuse").exists() {

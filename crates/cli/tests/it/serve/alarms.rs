@@ -1,4 +1,4 @@
-//! Alarms: told once when they begin and once when they are over, by daemons that are killed meanwhile, to receivers that are not always there.
+//! Alarms: sent once when they begin and once when they are over, by daemons that are killed meanwhile, to receivers that are not always there.
 
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};

@@ -122,7 +122,7 @@ impl Gluster {
         succeeds(Command::new("kill").args(["-9", pid.trim()]));
     }
 
-    /// Where a brick, counted from 1, dumps its counters if its volume is told to.
+    /// Where a brick, counted from 1, dumps its counters if its volume is set to.
     pub(crate) fn dump_of(&self, volume: &str, n: usize) -> PathBuf {
         let brick = format!("{}/bricks/{volume}{n}", self.dir.path().display()).replace('/', "_");
         PathBuf::from(format!("/var/lib/glusterd/stats/glusterfsd_{brick}.dump"))
