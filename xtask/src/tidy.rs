@@ -47,6 +47,7 @@ const RULES: &[Rule] = &[
     golden_files_remember_their_making,
     documents_link_to_what_exists,
     people_read_plain_english,
+    doc_comments_begin_with_a_verb_or_a_noun,
     lab::has_the_versions_of_the_root,
     lab::says_why_it_needs_a_dependency,
     lab::has_the_lints_of_the_root,
@@ -398,10 +399,32 @@ const PLAIN_WORDS: &[(&str, &str)] = &[
     ("one a core", "number of cores"),
 ];
 
+/// Doc comments begin with a verb or a noun.
+fn doc_comments_begin_with_a_verb_or_a_noun(tree: &Tree) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (path, text) in tree.files.iter().filter(|(path, _)| path.ends_with(".rs")) {
+        let mut is_within = false;
+        for (number, line) in text.lines().enumerate() {
+            let doc = line.trim_start();
+            let doc = doc.strip_prefix("///").or_else(|| doc.strip_prefix("//!"));
+            if !is_within
+                && doc.is_some_and(|doc| contains_word(doc.split_whitespace().next().unwrap_or(""), "What"))
+            {
+                faults.push(format!(
+                    "{path}:{}: a doc comment begins with a verb or a noun, not with \"What\"",
+                    number + 1
+                ));
+            }
+            is_within = doc.is_some_and(|doc| !doc.trim().is_empty());
+        }
+    }
+    faults
+}
+
 /// Documents, and among them the help of all commands, use the field's words: see docs/glossary.md.
 fn people_read_plain_english(tree: &Tree) -> Vec<String> {
     let is_for_people = |path: &str| {
-        let is_page = path == "README.md" || path == "CHANGELOG.md" || path.starts_with("docs/");
+        let is_page = !path.contains('/') || path.starts_with("docs/");
         is_page && path.ends_with(".md") && path != "docs/glossary.md"
     };
     let mut faults = Vec::new();
@@ -656,7 +679,7 @@ mod tests {
             (
                 "ARCHITECTURE.md",
                 "| layer | crate | knows | room |\n|---|---|---|---|\n| 0 | `iotide-num` | – | formulas |\n\
-                 | 5 | `iotide-report` | num | what a reader is told |\n",
+                 | 5 | `iotide-report` | num | answers |\n",
             ),
             (
                 "Cargo.toml",
@@ -668,7 +691,7 @@ mod tests {
                 "crates/report/Cargo.toml",
                 "[lints]\nworkspace = true\n\n[dependencies]\niotide-num.workspace = true\nserde.workspace = true\n",
             ),
-            ("crates/report/src/lib.rs", "//! What a reader is told.\n#[derive(Serialize)]\nstruct Run;\n"),
+            ("crates/report/src/lib.rs", "//! Answers.\n#[derive(Serialize)]\nstruct Run;\n"),
         ])
     }
 
@@ -712,9 +735,9 @@ mod tests {
 
     #[test]
     fn a_folder_among_the_temporary_files_is_made_in_one_place() {
-        let code = "//! What is told.\nfn f() { std::env::temp_dir(); }\n";
+        let code = "//! Answers.\nfn f() { std::env::temp_dir(); }\n";
         breaks("crates/report/src/made.rs", code, "use PrivateDir");
-        let code = "//! What is told.\nfn f() { UnixListener::bind(path); }\n";
+        let code = "//! Answers.\nfn f() { UnixListener::bind(path); }\n";
         breaks("crates/report/src/made.rs", code, "use OwnSocket");
         let code = "//! Formulas.\n//! And more words.\nuse std::fs::create_dir_all;\n";
         breaks("crates/report/src/made.rs", code, "uses create_dir_all");
@@ -747,7 +770,7 @@ mod tests {
 
     #[test]
     fn json_that_may_steer_a_terminal_is_a_fault() {
-        let code = "//! What is told.\nfn f() { serde_json::to_string(&told); }\n";
+        let code = "//! Answers.\nfn f() { serde_json::to_string(&told); }\n";
         breaks("crates/report/src/made.rs", code, "use text::json");
         passes("crates/look/src/text.rs", code);
     }
@@ -886,5 +909,11 @@ mod tests {
             "see [up](../ARCHITECTURE.md), [crates](../crates/num), [web](https://example.org)",
         );
         passes("docs/README.md", "```\n[x](y.md)\n```\n");
+    }
+
+    #[test]
+    fn a_doc_comment_that_begins_with_what_is_a_fault() {
+        breaks("crates/num/src/lib.rs", "//! Formulas.\n\n/// What it is.\nfn f() {}\n", "not with \"What\"");
+        passes("crates/num/src/lib.rs", "//! Formulas on slices, and\n//! What follows from them.\n");
     }
 }

@@ -1,7 +1,7 @@
 //! What policies of sharing storage would do to periodic jobs.
 #![allow(clippy::print_stdout)]
 
-use iotide_api::{IoWorkload, PolicyName, Progress, SimulateOptions, StorageModels, simulate_io};
+use iotide_api::{IoWorkload, Policy, Progress, Rules, SimulateOptions, StorageModels, simulate_io};
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     // One job that writes often and little, three that write rarely and much, on 100 MB/s.
@@ -12,7 +12,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
             {"name": "rarely", "count": 3, "compute_s": 150, "io_bytes": 5000000000}]}"#,
     )?;
     let options = SimulateOptions {
-        policies: vec![PolicyName::FairShare, PolicyName::Set10],
+        policies: vec![Policy::FairShare.into(), Rules::Iotide.set10().into()],
         models: StorageModels::Fluid,
         repetitions: 2,
         ..SimulateOptions::default()

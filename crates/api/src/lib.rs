@@ -41,7 +41,7 @@ pub use iotide_report::{
 pub use iotide_scaling::{InputFormat, Measure, Scaling, Search};
 pub use iotide_sched::jobs::{JobPolicy, PolicyKnobs};
 pub use iotide_sched::staging::Policy as StagingPolicy;
-pub use iotide_sched::{Action, Controller, Credit, IoProfile, Order, Rules, UnknownJobs};
+pub use iotide_sched::{Action, Controller, Credit, IoProfile, Order, Policy, Rules, UnknownJobs};
 pub use iotide_sim::jobs::{JobsMix, JobsWorkload};
 pub use iotide_sim::system::{
     Cell, Change, Ladder, Target as StorageTarget, USUAL_HORIZON_S, WhatChanges, fit_storage,

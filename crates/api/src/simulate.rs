@@ -112,68 +112,68 @@ impl IoWorkload {
 
 /// A policy with what it knows of the jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PolicyName {
-    /// Requests as they come.
-    None,
-    /// Each job has the same share.
-    FairShare,
-    /// One job at a time.
-    Exclusive,
-    /// Sets by period, all with the same share.
-    EqualSets,
-    /// Set-10, with periods that are given.
-    Set10,
-    /// Set-10, with periods that are predicted.
-    Set10Predicted,
-    /// Set-10, with predictions that are too high or too low.
-    Set10Error,
+pub struct PolicyName {
+    policy: Policy,
+    periods: Periods,
+}
+
+/// Where a policy has the periods of jobs from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Periods {
+    Given,
+    Predicted,
+    /// Predicted, and too high or too low.
+    Wrong,
+}
+
+impl Periods {
+    const ALL: [Self; 3] = [Self::Given, Self::Predicted, Self::Wrong];
+
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Given => "",
+            Self::Predicted => "-predicted",
+            Self::Wrong => "-error",
+        }
+    }
+}
+
+impl From<Policy> for PolicyName {
+    /// With periods that are given.
+    fn from(policy: Policy) -> Self {
+        Self { policy, periods: Periods::Given }
+    }
 }
 
 impl PolicyName {
-    /// All of them, in the order of reports.
-    pub const ALL: [Self; 7] = [
-        Self::None,
-        Self::FairShare,
-        Self::Exclusive,
-        Self::EqualSets,
-        Self::Set10,
-        Self::Set10Predicted,
-        Self::Set10Error,
-    ];
+    /// All of them, in the order of reports. The sets alone are compared with given periods only.
+    pub fn all() -> Vec<Self> {
+        let of = |policy: Policy| {
+            let is_predicted = policy.needs_profiles() && !matches!(policy, Policy::EqualSets(_));
+            let periods = if is_predicted { &Periods::ALL[..] } else { &Periods::ALL[..1] };
+            periods.iter().map(move |&periods| Self { policy, periods })
+        };
+        Policy::ALL.into_iter().flat_map(of).collect()
+    }
 
     /// The name people use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::FairShare => "fair-share",
-            Self::Exclusive => "exclusive",
-            Self::EqualSets => "equal-sets",
-            Self::Set10 => "set10",
-            Self::Set10Predicted => "set10-predicted",
-            Self::Set10Error => "set10-error",
-        }
+    pub fn name(self) -> String {
+        format!("{}{}", self.policy.name(), self.periods.suffix())
     }
 
     /// The policy that people mean by a name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|policy| policy.name() == name)
+        Self::all().into_iter().find(|policy| policy.name() == name)
     }
 
     fn contender(self, unknown: UnknownJobs, error: f64, one_error: bool) -> Contender {
-        let policy = match self {
-            Self::None => Policy::Unscheduled,
-            Self::FairShare => Policy::FairShare,
-            Self::Exclusive => Policy::Exclusive,
-            Self::EqualSets => Policy::EqualSets(unknown),
-            Self::Set10 | Self::Set10Predicted | Self::Set10Error => Policy::Set10(unknown),
+        let knowledge = match self.periods {
+            Periods::Given => Knowledge::Given,
+            Periods::Predicted => Knowledge::Predicted { error: 0.0 },
+            Periods::Wrong if one_error => Knowledge::GivenWrong { error },
+            Periods::Wrong => Knowledge::Predicted { error },
         };
-        let knowledge = match self {
-            Self::Set10Predicted => Knowledge::Predicted { error: 0.0 },
-            Self::Set10Error if one_error => Knowledge::GivenWrong { error },
-            Self::Set10Error => Knowledge::Predicted { error },
-            _ => Knowledge::Given,
-        };
-        Contender { policy, knowledge }
+        Contender { policy: self.policy.with_unknown(unknown), knowledge }
     }
 }
 
@@ -243,9 +243,9 @@ pub struct SimulateOptions {
     pub jitter: Option<f64>,
     /// Predictions are believed after so many phases.
     pub warm_up_phases: u64,
-    /// [`PolicyName::Set10Error`]: how much too high or too low each prediction is.
+    /// `set10-error`: how much too high or too low each prediction is.
     pub error: f64,
-    /// [`PolicyName::Set10Error`]: each job has one wrong period, from its beginning to its end, instead of predictions that are each wrong.
+    /// `set10-error`: each job has one wrong period, from its beginning to its end, instead of predictions that are each wrong.
     pub one_error: bool,
     /// Whether pictures are wanted.
     pub draws: bool,
@@ -255,7 +255,7 @@ impl Default for SimulateOptions {
     fn default() -> Self {
         let server = IoSettings::server(Rules::Iotide);
         Self {
-            policies: PolicyName::ALL.to_vec(),
+            policies: PolicyName::all(),
             models: StorageModels::Both,
             rules: None,
             repetitions: 10,
@@ -319,8 +319,8 @@ pub fn simulate_io(
         let outcomes = compare(workload, &contenders, &settings, options.repetitions, options.seed)
             .map_err(Error::Simulation)?;
         for (policy, outcomes) in options.policies.iter().zip(&outcomes) {
-            let published = Published::of(policy.name()).filter(|_| *is_rr9537 && options.n_servers == 1);
-            report.add_policy(policy.name(), outcomes, published);
+            let published = Published::of(&policy.name()).filter(|_| *is_rr9537 && options.n_servers == 1);
+            report.add_policy(&policy.name(), outcomes, published);
         }
     }
     Ok(report)
@@ -396,12 +396,15 @@ mod tests {
 
     #[test]
     fn every_policy_has_a_name_of_its_own() {
-        let all = PolicyName::ALL.map(|policy| policy.contender(UnknownJobs::Together, 0.5, false));
+        let all: Vec<Contender> = PolicyName::all()
+            .into_iter()
+            .map(|policy| policy.contender(UnknownJobs::Together, 0.5, false))
+            .collect();
         for (i, one) in all.iter().enumerate() {
             assert!(all[i + 1..].iter().all(|other| other != one), "{one:?}");
         }
-        for policy in PolicyName::ALL {
-            assert_eq!(PolicyName::from_name(policy.name()), Some(policy));
+        for policy in PolicyName::all() {
+            assert_eq!(PolicyName::from_name(&policy.name()), Some(policy));
         }
         assert_eq!(PolicyName::from_name("set11"), None);
     }

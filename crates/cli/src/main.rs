@@ -30,6 +30,10 @@ fn main() -> ExitCode {
     if Config::held().has_binary_units() {
         iotide_report::text::use_binary_units();
     }
+    #[cfg(feature = "system")]
+    if let Some(daemon) = Config::held().daemon() {
+        iotide_edge::places::ask_at(daemon);
+    }
     let mut ui = Ui::new();
     let args = match expand_name(std::env::args_os().collect()) {
         Ok(args) => args,
@@ -95,7 +99,7 @@ Examples:
   iotide info job.darshan                  what does this log hold, and what did it lose?
   iotide categorize /logs --out results    what did all the jobs of the year do?
   iotide model --from-traces *.darshan     how does it scale?
-  iotide simulate io report                what would scheduling by rhythm do?
+  iotide simulate io rr9537                what would scheduling by rhythm do?
   iotide simulate system system.json       which state will the storage be in?
   iotide serve                             watch every job of this machine, live
   iotide demo                              see it all at work on this machine

@@ -44,11 +44,7 @@ impl Rules {
 
     /// The same policy by these rules.
     pub fn of(self, policy: Policy) -> Policy {
-        match policy {
-            Policy::EqualSets(_) => Policy::EqualSets(self.unknown_jobs()),
-            Policy::Set10(_) => Policy::Set10(self.unknown_jobs()),
-            Policy::Unscheduled | Policy::FairShare | Policy::Exclusive => policy,
-        }
+        policy.with_unknown(self.unknown_jobs())
     }
 
     /// What a set's share is counted in.

@@ -1,4 +1,4 @@
-"""The request-level model of `iotide simulate io report --policies set10`, as one would write it in Python.
+"""The request-level model of `iotide simulate io rr9537 --policies set10`, as one would write it in Python.
 
 Sixteen jobs compute and then write; a server's workers take requests from a two-level queue and share a device. The queue
 follows the rules of the report (`report`: sets by credits in requests, in a set the lowest id first) or iotide's (`iotide`: sets

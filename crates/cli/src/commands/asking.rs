@@ -7,9 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 use anyhow::anyhow;
 #[cfg(feature = "system")]
-pub(super) use iotide_daemon::client::in_query;
+pub(super) use iotide_edge::client::in_query;
 
-use crate::config::Config;
 #[cfg(feature = "system")]
 use crate::ui::Hint as _;
 
@@ -29,12 +28,16 @@ pub(super) fn ask_at(socket: &Path, path: &str) -> anyhow::Result<Vec<u8>> {
 
 /// Asks the daemon to do something.
 pub(super) fn send(method: &str, path: &str, body: &[u8]) -> anyhow::Result<Vec<u8>> {
-    send_to(&Config::held().daemon(), method, path, body)
+    #[cfg(feature = "system")]
+    let socket = iotide_edge::places::socket_to_ask();
+    #[cfg(not(feature = "system"))]
+    let socket = std::path::PathBuf::new();
+    send_to(&socket, method, path, body)
 }
 
 #[cfg(feature = "system")]
 fn send_to(socket: &Path, method: &str, path: &str, body: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let answer = iotide_daemon::client::send(socket, method, path, body)
+    let answer = iotide_edge::client::send(socket, method, path, body)
         .hint("`iotide serve` starts a daemon; IOTIDE_DAEMON names the socket of one that runs elsewhere")?;
     if answer.status == 200 {
         return Ok(answer.body);

@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, bail};
 use iotide_analysis::{RunAnalysis, RunConfig, analyse_run};
 use iotide_api::{Observed, Reader};
+use iotide_ioskel::{Performed, Skeleton, make_folder, perform, write_events};
 use iotide_pages::RunPage;
 use iotide_private::PrivateDir;
 use iotide_report::{Report, Run, pictures, text};
 
 use self::live::{Daemon, Seen};
 use super::advice::advised;
-use super::ioskel::{Performed, Skeleton, parse_seconds, perform, write_events};
+use super::ioskel::parse_seconds;
 use super::library::{self, LibraryPlace};
 use super::{heed_signals, record};
 use crate::ExitStatus;
@@ -84,7 +85,8 @@ pub(crate) fn run(ui: &mut Ui, args: &DemoArgs) -> anyhow::Result<ExitStatus> {
         text::seconds(args.period * f64::from(args.bursts - 1)),
     ));
     let mut seen_live = None;
-    let performed = perform(&skeleton, &stop, &mut |done, total| {
+    let folder = make_folder(&skeleton)?;
+    let performed = perform(&skeleton, &folder, &stop, &mut |done, total| {
         ui.progress_bar(done.into(), Some(total.into()), format_args!("burst {done} of {total}"));
         if done + 1 == total {
             seen_live = daemon.as_ref().ok().and_then(Daemon::job);

@@ -3,19 +3,21 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use iotide_gate::Turns;
 use iotide_sched::{HintSource, Policy, Rules};
 use iotide_source::Source;
 
 use super::ioskel::parse_seconds;
-use super::source::{Speaking, parse_source};
+use super::source::Speaking;
+use iotide_act::parse_source;
 
 /// Who is served when, and how that is known.
 #[derive(clap::Args, Debug)]
 pub(super) struct SchedulingArgs {
     /// Who is served when
-    #[arg(long, value_enum, default_value_t = PolicyName::Set10, value_name = "POLICY")]
-    policy: PolicyName,
+    #[arg(long, value_parser = policies(), default_value = "set10", value_name = "POLICY")]
+    policy: Chosen,
     /// Whose rules the queue follows
     #[arg(long, value_enum, default_value_t, value_name = "RULES")]
     rules: RulesName,
@@ -83,33 +85,30 @@ impl SchedulingArgs {
     }
 
     fn rules(&self) -> Rules {
-        if self.policy == PolicyName::Set10Report { Rules::Report } else { self.rules.into() }
+        if self.policy == Chosen::Set10Report { Rules::Report } else { self.rules.into() }
     }
 
     fn policy(&self) -> Policy {
         match self.policy {
-            PolicyName::None => Policy::Unscheduled,
-            PolicyName::FairShare => Policy::FairShare,
-            PolicyName::Exclusive => Policy::Exclusive,
-            PolicyName::Set10 | PolicyName::Set10Report => Rules::Iotide.set10(),
+            Chosen::Policy(policy) => policy,
+            Chosen::Set10Report => Rules::Iotide.set10(),
         }
     }
 }
 
 /// A policy as people type it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum PolicyName {
-    /// Requests as they come
-    None,
-    /// Each job has the same share
-    FairShare,
-    /// One job at a time, first come, first served
-    Exclusive,
-    /// Jobs with periods of the same order of magnitude take turns; those with short periods have the larger share
-    Set10,
-    /// Former name of set10 with --rules report
-    #[value(hide = true)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chosen {
+    Policy(Policy),
+    /// Former name of set10 with --rules report.
     Set10Report,
+}
+
+fn policies() -> impl TypedValueParser<Value = Chosen> {
+    let values = Policy::ALL.map(|policy| PossibleValue::new(policy.name()).help(policy.help()));
+    let former = PossibleValue::new("set10-report").hide(true);
+    PossibleValuesParser::new(values.into_iter().chain([former]))
+        .map(|name| Policy::from_name(&name).map_or(Chosen::Set10Report, Chosen::Policy))
 }
 
 /// Rules as people type them.

@@ -60,7 +60,7 @@ fn scripts_get_the_numbers_of_every_model_and_policy() {
 
 #[test]
 fn the_reports_workload_stands_beside_what_was_published() {
-    let args = ["simulate", "io", "report", "--model", "fluid", "--format", "json"];
+    let args = ["simulate", "io", "rr9537", "--model", "fluid", "--format", "json"];
     let answer = json(&Dir::new().iotide(args).exits_with(0).stdout);
     let set10 =
         answer["policies"].as_array().unwrap().iter().find(|entry| entry["policy"] == "set10").unwrap();

@@ -74,6 +74,28 @@ impl Policy {
         }
     }
 
+    /// Help for those who choose one.
+    pub fn help(self) -> &'static str {
+        match self {
+            Policy::Unscheduled => "Requests as they come",
+            Policy::FairShare => "Each job has the same share",
+            Policy::Exclusive => "One job at a time, first come, first served",
+            Policy::EqualSets(_) => "The sets of set10, all with the same share",
+            Policy::Set10(_) => {
+                "Jobs with periods of the same order of magnitude take turns; those with short periods have the larger share"
+            }
+        }
+    }
+
+    /// Returns the same policy with another place for jobs whose rhythm is unknown.
+    pub fn with_unknown(self, unknown: UnknownJobs) -> Self {
+        match self {
+            Policy::EqualSets(_) => Policy::EqualSets(unknown),
+            Policy::Set10(_) => Policy::Set10(unknown),
+            Policy::Unscheduled | Policy::FairShare | Policy::Exclusive => self,
+        }
+    }
+
     /// Returns the policy of that name, with unknown jobs sharing a set.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.name() == name)

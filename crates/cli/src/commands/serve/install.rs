@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use iotide_daemon::write_key;
+use iotide_edge::write_key;
 use iotide_private::OpenDir;
 
 use super::KEY_FILE;

@@ -21,12 +21,12 @@ use crate::ui::{Hint, Ui};
 /// or predicting them. Says by how much jobs are stretched, how much slower their I/O is, and how much of the time is
 /// spent computing.
 ///
-/// WORKLOAD is a JSON file (`-` is stdin), `report` (the workload of Inria report 9537, whose published figures are put
+/// WORKLOAD is a JSON file (`-` is stdin), `rr9537` (the workload of Inria report 9537, whose published figures are put
 /// beside the answers) or `mix` (generated jobs).
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct IoArgs {
-    /// What to run: a JSON file, `report`, or `mix`
+    /// What to run: a JSON file, `rr9537`, or `mix`
     #[arg(required_unless_present = "from_traces", conflicts_with = "from_traces")]
     workload: Option<String>,
     /// Make one job of each trace that has a period
@@ -62,7 +62,7 @@ pub(crate) struct IoArgs {
     /// An ideal storage, a server with requests and workers, or both
     #[arg(long, value_enum, default_value_t = ModelArg::Both, help_heading = "What to run")]
     model: ModelArg,
-    /// Whose rules the server's queue follows: iotide's, the report's, or both [default: both for `report`, else iotide]
+    /// Whose rules the server's queue follows: iotide's, the report's, or both [default: both for `rr9537`, else iotide]
     #[arg(long, value_enum, help_heading = "What to run")]
     rules: Option<RulesArg>,
     /// Number of repetitions, each with another random seed
@@ -112,7 +112,7 @@ pub(crate) struct IoArgs {
     /// Server: seconds from the end of a request until the next has come
     #[arg(long, value_name = "SECONDS", default_value_t = IoSettings::server(Rules::Iotide).latency_s, help_heading = "Settings")]
     latency: f64,
-    /// Relative deviation of computing times [default: as the workload says; 0.005 for `report`]
+    /// Relative deviation of computing times [default: as the workload says; 0.005 for `rr9537`]
     #[arg(long, value_name = "SHARE", help_heading = "Settings")]
     jitter: Option<f64>,
     /// Phases before predictions are used
@@ -131,10 +131,10 @@ pub(crate) struct IoArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  iotide simulate io report                                 the published experiment, beside its figures
-  iotide simulate io report -o policies.html                the same as a page with pictures
+  iotide simulate io rr9537                                 the published experiment, beside its figures
+  iotide simulate io rr9537 -o policies.html                the same as a page with pictures
   iotide simulate io mix --jobs 90 --load 0.9 --model fluid generated jobs around 10, 100 and 1000 s
-  iotide simulate io report --servers 4 --stripes 2         the same jobs on four storage targets, two for each job
+  iotide simulate io rr9537 --servers 4 --stripes 2         the same jobs on four storage targets, two for each job
   iotide simulate io jobs.json --policies none,set10        your own; docs/scheduling.md says how to write it
   iotide simulate io --from-traces a.csv b.darshan --copies 8
                                                             what if eight of each ran at once?";
@@ -165,10 +165,12 @@ pub(in crate::commands) fn refused(error: Error) -> anyhow::Error {
 }
 
 /// The workload that is built in.
-const RR9537: &str = "report";
+const RR9537: &str = "rr9537";
+/// Its former name.
+const REPORT: &str = "report";
 
 fn policy_of_name(name: &str) -> Result<PolicyName, String> {
-    let names = PolicyName::ALL.map(PolicyName::name);
+    let names: Vec<String> = PolicyName::all().into_iter().map(PolicyName::name).collect();
     PolicyName::from_name(name).ok_or_else(|| format!("known policies are {}", names.join(", ")))
 }
 
@@ -280,10 +282,10 @@ fn workload(ui: &mut Ui, args: &IoArgs) -> anyhow::Result<Option<IoWorkload>> {
             let Some(found) = found.map_err(refused)? else { return Ok(None) };
             found
         }
-        Some(RR9537) => IoWorkload::rr9537(),
+        Some(RR9537 | REPORT) => IoWorkload::rr9537(),
         Some("mix") => IoWorkload::mix(&args.mix(), args.seed).map_err(refused)?,
         Some(path) => {
-            let hint = "a workload is a JSON file, `report` or `mix`";
+            let hint = "a workload is a JSON file, `rr9537` or `mix`";
             let text = read_text(Path::new(path)).hint(hint)?;
             let mut found = IoWorkload::from_json(path, &text).map_err(advised)?;
             if path == "-" {

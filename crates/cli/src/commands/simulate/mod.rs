@@ -19,7 +19,7 @@ mod system;
 /// Try decisions out: policies side by side on one workload
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  iotide simulate io report -o policies.html    the published experiment, with pictures\n  \
+    after_help = "Examples:\n  iotide simulate io rr9537 -o policies.html    the published experiment, with pictures\n  \
                   iotide simulate jobs log.swf --malleable 0,50 what malleable jobs would give a machine\n  \
                   iotide simulate staging example               when to move results out of a buffer"
 )]
