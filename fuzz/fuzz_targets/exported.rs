@@ -1,4 +1,4 @@
-//! What exporters and programs say: anything is read or refused, and what is shown of it can be read again.
+//! Output of exporters and programs: anything is read or refused, and what is shown of it can be read again.
 #![no_main]
 
 use iotide_ledger::{Exported, Format};

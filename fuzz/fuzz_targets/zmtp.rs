@@ -6,7 +6,7 @@ use iotide_live::zmtp::Puller;
 use iotide_trace::Trace;
 use libfuzzer_sys::fuzz_target;
 
-/// What every peer that pushes says first.
+/// Returns the first bytes of every peer that pushes.
 fn hello() -> Vec<u8> {
     let mut hello = vec![0; 64];
     (hello[0], hello[9], hello[10]) = (0xff, 0x7f, 3);

@@ -1,4 +1,4 @@
-//! What the engine says of a trace, and whether two answers are the same.
+//! Answers of the engine about a trace, and the comparison of two answers.
 
 use iotide_analysis::{
     PeriodEstimate, Phase, Reason, Rhythm, RunAnalysis, RunConfig, RunError, Verdict, analyse_run,

@@ -1,4 +1,4 @@
-//! What a daemon that acts costs jobs when something fails: `cargo xtask loop`.
+//! Costs of an acting daemon to jobs when something fails: `cargo xtask loop`.
 //!
 //! Three jobs (one writes a little often, two much now and then) on a storage that lets so much through in a second: a mount that serves requests as
 //! they come, in front of which an arbiter gives turns. Each failure is tried twice, with a daemon that only watches and with one that acts, at the
@@ -27,7 +27,7 @@ usage: cargo xtask loop [OPTIONS]
   --program FILE    the iotide to measure (built in release mode unless given)
 ";
 
-/// What the storage lets through in a second.
+/// Bandwidth of the storage, in bytes per second.
 const BANDWIDTH_BPS: u64 = 60_000_000;
 /// When a failure begins, at the earliest and at the latest: before the first decision, until it has been evaluated.
 const MOMENT_S: [f64; 2] = [12.0, 45.0];
@@ -35,7 +35,7 @@ const MOMENT_S: [f64; 2] = [12.0, 45.0];
 const KILLED_WITHIN_S: f64 = 8.0;
 /// How long the storage stalls, or the arbiter hangs.
 const PAUSE: Duration = Duration::from_secs(4);
-/// What an arbiter was lent is forgotten by then.
+/// Time after which an arbiter has forgotten the periods it was lent.
 const FORGOTTEN: Duration = Duration::from_secs(8);
 /// So much longer than without the controller each job may take.
 const LIMIT: f64 = 1.02;
@@ -145,13 +145,13 @@ impl Settings {
     }
 }
 
-/// What is measured.
+/// Setup of the measurements.
 struct Bench {
     program: PathBuf,
     short_bytes: u64,
 }
 
-/// What came of a run.
+/// Results of a run.
 #[derive(Clone, Default)]
 struct Measured {
     /// How long each job ran.
@@ -248,7 +248,7 @@ fn job_ratios(rows: &[(Measured, Measured)]) -> Vec<f64> {
     (0..JOBS.len()).map(of_job).collect()
 }
 
-/// What is wrong with the runs of a failure: each job that is slower than it may be, and what was left behind. A job that was not measured is no success.
+/// Returns the faults in the runs of a failure: each job that is slower than it may be, and periods left behind. A job without a measurement is a fault.
 fn failures_of(fault: Fault, ratios: &[f64], n_left: usize) -> Vec<String> {
     let name = fault.name();
     let is_slow = |(_, ratio): &(&Job, &f64)| ratio.is_nan() || **ratio > LIMIT;

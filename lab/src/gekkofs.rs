@@ -25,7 +25,7 @@ const HELP: &str = "usage: cargo xtask gekkofs PREFIX [--iotide FILE]
 const CHECKPOINTS: u64 = 10;
 const BYTES: usize = 2 << 20;
 const PERIOD: Duration = Duration::from_secs(3);
-/// What the job is called when this program is it.
+/// Option by which this program runs as the job.
 const JOB: &str = "--job";
 /// No client may take longer: one that crashes may hang.
 const PATIENCE_S: u32 = 90;
@@ -253,7 +253,7 @@ fn bytes_written(gekko: &Gekko, trace: &Path) -> Result<f64, String> {
 /// A detector that hears the clients' metrics by ZeroMQ, and answers on a socket.
 struct Detector {
     server: Server,
-    /// What clients are told to send to.
+    /// Port to which clients send.
     port: String,
     socket: String,
     lines: PathBuf,

@@ -1,4 +1,4 @@
-//! What judges iotide: synthetic traces, laws, accuracy, benches, and experiments on real systems. `cargo xtask <chore>` runs it.
+//! Evaluation of iotide: synthetic traces, laws, accuracy, benches, and experiments on real systems. `cargo xtask <chore>` runs it.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // chores talk to the developer
 
 use std::process::ExitCode;
@@ -23,7 +23,7 @@ mod score;
 mod staging;
 mod synthetic;
 
-/// What runs a chore: it gets the rest of the command line.
+/// Function that runs a chore: it gets the rest of the command line.
 type Run = fn(&[String]) -> Result<Outcome, String>;
 
 /// Returns what runs a chore. To add a chore: one module, one line here, one in [`chores::CHORES`].

@@ -19,7 +19,7 @@ const PHASES: u32 = 12;
 const BURST: &str = "80M";
 const COMPUTE: &str = "2";
 const BANDWIDTH: &str = "100MiB";
-/// What the small buffer holds: two and a half bursts.
+/// Capacity of the small buffer: two and a half bursts.
 const SMALL: &str = "200M";
 
 const HELP: &str = "usage: cargo xtask staging [--iotide FILE]
@@ -72,7 +72,7 @@ const CASES: [Case; 8] = [
     },
 ];
 
-/// What came of a run.
+/// Results of a run.
 struct Measured {
     job_s: f64,
     interference_s: Option<f64>,

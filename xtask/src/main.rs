@@ -1,6 +1,6 @@
 //! Chores of the repository, in Rust so that they run wherever the product builds: `cargo xtask <chore>`.
 //!
-//! What measures and judges iotide is in `lab/`, a workspace of its own, which is built when one of its chores is asked for.
+//! Measurements and evaluation of iotide are in `lab/`, a workspace of its own, which is built when one of its chores is asked for.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // chores talk to the developer
 
 use std::process::ExitCode;

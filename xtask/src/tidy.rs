@@ -492,7 +492,7 @@ impl Tree {
             .map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
-    /// What is shipped of the sources below a folder: no comments, no unit tests, no `tests/`.
+    /// Returns the shipped part of the sources below a folder: no comments, no unit tests, no `tests/`.
     fn sources(&self, below: &str) -> impl Iterator<Item = (&str, String)> {
         self.files
             .iter()

@@ -14,7 +14,7 @@ use crate::slurm::Slurm;
 /// How jobs are treated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manner {
-    /// What a job gets before it is shrunk; `none` for nothing.
+    /// Signal to a job before it is shrunk; `none` for no signal.
     pub signal: String,
     /// Time from the signal to the shrink.
     pub grace_s: f64,

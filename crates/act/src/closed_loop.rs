@@ -33,7 +33,7 @@ pub struct Seat {
     pub store: PathBuf,
 }
 
-/// What there is to see when a rule is considered.
+/// Inputs of a rule when it is considered.
 pub(crate) struct Look<'a> {
     pub(crate) now_s: f64,
     pub(crate) rule: usize,
@@ -49,7 +49,7 @@ impl Look<'_> {
     }
 }
 
-/// What has become of a decision since the last look.
+/// News of a decision since the last look.
 pub(crate) enum News {
     /// It is in force only now.
     Begun(u64),
@@ -61,7 +61,7 @@ pub(crate) enum News {
 
 /// Who carries out what a rule permits. None of this waits for others for more than a second.
 pub(crate) trait Executor: Send {
-    /// What could be decided now; an error is what keeps the rule from acting at all.
+    /// Returns the proposals that are possible now; an error keeps the rule from acting at all.
     fn propose(&mut self, look: &Look<'_>) -> anyhow::Result<Vec<Proposal>>;
 
     /// Does it. What is lent is lent for so long.
@@ -74,7 +74,7 @@ pub(crate) trait Executor: Send {
 
     fn take_back(&mut self, decision: &Decision) -> anyhow::Result<()>;
 
-    /// What has become of decisions; these are the jobs that run.
+    /// Returns the news of decisions; the argument has the jobs that run.
     fn news(&mut self, _jobs: &[JobFacts]) -> Vec<News> {
         Vec::new()
     }
@@ -176,7 +176,7 @@ struct Work {
 }
 
 impl Work {
-    /// What is lent is lent for so many looks, so that one that comes late costs nothing.
+    /// Duration of a loan, in looks, so that a late look costs nothing.
     const LENT_FOR: f64 = 5.0;
     const LEAST_LENT_S: f64 = 5.0;
 

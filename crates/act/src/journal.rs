@@ -1,4 +1,4 @@
-//! What is under way, on disk: after a crash the next start takes it back.
+//! Journal of actions under way, on disk: after a crash the next start takes them back.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

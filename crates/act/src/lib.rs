@@ -1,4 +1,4 @@
-//! What is done about I/O, for real: the closed loop beside a daemon, and the ways it shares with commands that people run.
+//! Actions on I/O, for real: the closed loop beside a daemon, and the ways it shares with commands that people run.
 //!
 //! [`Acting`] looks at the jobs now and then, proposes what its rules ([`ActSettings`]) permit, and carries it out: `target` tells arbiters and mounts of periods,
 //! `stagers` stage what jobs write, `resizer` changes sizes. Decisions are `iotide_sched::act`'s; here is what they need of the world.
@@ -9,9 +9,6 @@
 //! - [`programs`]: the one runner of programs; none is waited for longer than report.
 //!
 //! **Invariant:** what is done elsewhere is lent, or written down before it is done: a controller that was killed leaves nothing half-done.
-
-use iotide_edge::places;
-use iotide_source::Source;
 
 pub use actuators::{Actuators, Manner, rest};
 pub use closed_loop::{Acting, Seat};
@@ -33,13 +30,3 @@ mod slurm;
 mod stagers;
 mod target;
 mod watch;
-
-/// Reads a source: a table, a socket, an address or a daemon.
-pub fn parse_source(text: &str) -> Result<Source, String> {
-    Source::parse(text, || {
-        let socket = places::socket_to_ask();
-        // In a place of one's own only oneself and root can answer; anyone else has put that place there.
-        let is_ours = socket == places::socket();
-        (socket, is_ours)
-    })
-}

@@ -1,4 +1,4 @@
-//! What was decided, written down: a line for each time that something changed.
+//! Log of decisions: a line for each change.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -20,10 +20,10 @@ const LONGEST_LINE: usize = 1 << 20;
 
 pub(crate) struct Log {
     path: PathBuf,
-    /// What was decided before this controller began, the latest first.
+    /// Decisions from before this controller began, the latest first.
     before: Vec<DecisionEntry>,
     next_id: u64,
-    /// What the file says last of each decision.
+    /// Last line of each decision in the file.
     written: HashMap<u64, String>,
 }
 

@@ -13,10 +13,10 @@ use iotide_api::foresee_resize;
 use iotide_report::text;
 use iotide_sched::act::{Change, Decision, Effect, JobFacts, Measure, Proposal, Quantity, Verdict, id_of};
 use iotide_sched::jobs::{ListedJob, ResizeCost, WantedResize};
+use iotide_source::Source;
 
 use crate::actuators::Actuators;
 use crate::closed_loop::{Executor, Look, News, Seat, in_words};
-use crate::parse_source;
 use crate::settings::ResizePlace;
 use crate::sizes::{Deciding, Models};
 use crate::slurm::{Listing, Slurm, SlurmTalk, may_expand};
@@ -54,7 +54,7 @@ struct View {
     listing: Listing,
     wanted: Vec<WantedResize>,
     trouble: Option<String>,
-    /// What could not be taken back: jobs, and why.
+    /// Changes that could not be taken back: jobs, and why.
     left: BTreeMap<String, String>,
     done: Vec<(u64, Result<(), String>)>,
 }
@@ -74,7 +74,7 @@ impl Resizer {
     const PATIENCE_S: f64 = 60.0;
     /// Slurm is not asked more often than this.
     const LEAST_INTERVAL: Duration = Duration::from_secs(1);
-    /// What is taken back at the end takes at most so long.
+    /// Timeout for taking changes back at the end.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     pub(crate) fn new(
@@ -87,7 +87,7 @@ impl Resizer {
         let view = Arc::new(Mutex::new(View::default()));
         let is_over = Arc::new(AtomicBool::new(false));
         let (orders, ordered) = mpsc::channel();
-        let models = parse_source(&format!("daemon:{}", seat.socket.display())).ok();
+        let models = Some(Source::Daemon { socket: seat.socket.clone(), is_ours: false });
         let worker = Worker {
             deciding: Deciding { policy: place.policy, cost: place.cost, models },
             slurm: SlurmTalk { partition, timeout_s: place.timeout_s },
@@ -357,7 +357,7 @@ impl Worker {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is needed to change sizes. What an earlier controller left when it was killed is taken back first.
+    /// Returns Slurm and the actuators, which change sizes. Changes that an earlier controller left when it was killed are taken back first.
     fn begin<'a>(
         &self,
         actuators: &'a mut Option<(Slurm, Actuators)>,

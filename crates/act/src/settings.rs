@@ -13,7 +13,7 @@ use crate::slurm::{checked_signal, plain_word};
 use crate::stagers::Template;
 use iotide_look::quantity::{parse_seconds, parse_size};
 
-/// What may be done, and how often it is thought of.
+/// Actions that are permitted, and how often they are considered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActSettings {
     pub(crate) is_dry_run: bool,
@@ -29,7 +29,7 @@ pub(crate) enum Place {
     /// At the control socket of an arbiter or a mount.
     Control {
         socket: PathBuf,
-        /// What its storage moves in a second; otherwise the highest that was seen.
+        /// Bandwidth of its storage, in bytes per second; otherwise the highest that was seen.
         bandwidth_bps: Option<f64>,
     },
     /// Between two folders of each job.
@@ -43,7 +43,7 @@ pub(crate) enum Place {
 pub(crate) struct StagePlace {
     pub(crate) from: Template,
     pub(crate) to: Template,
-    /// What the destination takes in a second.
+    /// Bandwidth of the destination, in bytes per second.
     pub(crate) bandwidth_bps: f64,
     /// Whose turn it is at the destination: as `iotide stage out --gate --control`.
     pub(crate) gate: Option<String>,
@@ -112,7 +112,7 @@ impl ActSettings {
         Ok(settings)
     }
 
-    /// What may be done, in a line.
+    /// Returns the permitted actions, in a line.
     pub fn in_words(&self) -> String {
         let rules: Vec<String> = self
             .rules

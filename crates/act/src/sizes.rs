@@ -8,7 +8,7 @@ use iotide_source::{SizedJob, Source};
 
 use crate::slurm::Listing;
 
-/// What is heard of models.
+/// State of the source of models: its last error, and whether it has models.
 #[derive(Debug, Default)]
 pub struct Models {
     trouble: Option<String>,
@@ -54,14 +54,14 @@ impl Models {
 pub struct Deciding {
     /// The rule for sizes.
     pub policy: JobPolicy,
-    /// What a change of size costs a job.
+    /// Cost to a job of a change of size.
     pub cost: ResizeCost,
     /// How jobs scale.
     pub models: Option<Source>,
 }
 
 impl Deciding {
-    /// What the policy asks for now; what an operator should know of models is handed to `say`.
+    /// Returns the resizes that the policy wants now; `say` gets notes on models for the operator.
     pub fn wanted(
         &self,
         say: &mut dyn FnMut(String),
@@ -94,7 +94,7 @@ pub fn in_words(resize: &WantedResize) -> String {
     format!("{verb} job {id} from {from} to {to} nodes{why}")
 }
 
-/// What a comment says, or a note on what is wrong with it.
+/// Returns the mark in a comment, if there is one, or a note on its fault.
 pub(crate) fn mark_of(id: &str, comment: &str) -> Result<Option<MalleableMark>, String> {
     match MalleableMark::parse(comment) {
         None => Ok(None),

@@ -37,7 +37,7 @@ pub struct Listing {
     pub jobs: Vec<ListedJob>,
     /// Idle nodes.
     pub free: u32,
-    /// What was left out, and why.
+    /// Notes on what was left out, and why.
     pub notes: Vec<String>,
 }
 
@@ -109,7 +109,7 @@ impl Slurm {
         self.run(&asked).unwrap_or_default()
     }
 
-    /// What a job holds; `None` if it does not run.
+    /// Returns the number of nodes of a job; `None` if it does not run.
     pub fn size_of(&self, id: &str) -> anyhow::Result<Option<u32>> {
         // Of all: a job that is long gone is an error to squeue.
         let said = self.run(&words(&["squeue", "--noheader", "--states=RUNNING", "--format=%i %D"]))?;

@@ -211,7 +211,7 @@ impl Executor for Stagers {
 }
 
 impl Running {
-    /// What came of it.
+    /// Returns the outcome of the decision, once the stager has ended.
     fn ended(self, id: u64, status: ExitStatus) -> News {
         let [said, complained] = [self.said, self.complained].map(|said| said.join().unwrap_or_default());
         let why = || {

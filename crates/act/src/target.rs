@@ -102,7 +102,7 @@ impl Executor for Target {
 }
 
 impl Target {
-    /// What the simulator says of it, by the same queue, and of which jobs.
+    /// Returns the simulator's forecast for the changes, by the same queue, and the jobs it covers.
     fn foresee(
         &self,
         storage: &StorageJobs,

@@ -39,7 +39,7 @@ pub struct Watch {
     compared_s: BTreeMap<String, f64>,
     /// Since when each has been doing I/O.
     active_since_s: BTreeMap<String, f64>,
-    /// What the server had counted at the last look, and when that was.
+    /// Counters of the server at the last look, and when that was.
     counted: Option<(Instant, BTreeMap<String, u64>)>,
     /// The numbers of jobs whose ids are none, and how many there have been.
     made_up: BTreeMap<String, JobId>,
@@ -48,15 +48,15 @@ pub struct Watch {
     odd: BTreeSet<String>,
 }
 
-/// What one source has said.
+/// Last report of one source.
 struct Report {
     source: Source,
     accepted: AcceptedHints,
-    /// What jobs do at the storage, if it sees that.
+    /// Loads of jobs at the storage, if the source sees them.
     loads: BTreeMap<(String, Option<u32>), Load>,
     /// Why it said nothing the last time.
     trouble: Option<String>,
-    /// What there is to say of it.
+    /// Message about the source, if there is one.
     news: Option<String>,
 }
 
@@ -100,7 +100,7 @@ impl Report {
     }
 }
 
-/// What is known of a job at one look.
+/// State of a job at one look.
 #[derive(Default)]
 struct Seen {
     period_s: Option<f64>,

@@ -96,7 +96,7 @@ fn event(
     Event { op, layer, grain, rank, file: FileId::NONE, start, end, bytes, calls }
 }
 
-/// What `iotide categorize` would say of the job so far.
+/// Returns the labels that `iotide categorize` would give the job so far.
 fn labels_of(job: &JobView, now_ns: u64, series: &Series) -> BTreeSet<&'static str> {
     let owner = Owner::Job(job.key.clone());
     let Ok(found) = series.find(&owner, |name| COLUMNS.iter().any(|(known, _)| *known == name)) else {
@@ -139,7 +139,7 @@ fn labels_of(job: &JobView, now_ns: u64, series: &Series) -> BTreeSet<&'static s
     found.labels.iter().map(|label| label.category.name()).collect()
 }
 
-/// What `iotide report` would say of what the job has counted so far, and which checks lack numbers.
+/// Returns the issues that `iotide report` would find in the job's counts so far, and the checks that lack numbers.
 fn issues_of(job: &JobView, now_ns: u64) -> [BTreeSet<&'static str>; 2] {
     let run_s = now_ns.saturating_sub(job.key.start_ns) as f64 / 1e9;
     let judged = issues_of_counters(&job.counters, u64::from(job.about.size.max(1)), run_s);

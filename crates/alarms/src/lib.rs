@@ -69,7 +69,7 @@ enum Work {
     Told,
 }
 
-/// What a second has shown.
+/// State of jobs and machine in one second.
 pub struct Second {
     /// The jobs.
     pub view: Arc<View>,
@@ -79,7 +79,7 @@ pub struct Second {
     pub groups: Arc<Vec<GroupJob>>,
 }
 
-/// What is shown of alarms.
+/// Alarms as they are shown.
 #[derive(Debug, Default)]
 struct Shown {
     rules: Vec<Rule>,
@@ -88,7 +88,7 @@ struct Shown {
     history: Vec<AlarmState>,
 }
 
-/// What is asked for alarms, and told of seconds.
+/// Handle on the alarms: for questions, and for the state of each second.
 #[derive(Debug)]
 pub struct Alarms {
     work: SyncSender<Work>,
@@ -99,7 +99,7 @@ pub struct Alarms {
     alive: Arc<()>,
 }
 
-/// What the thread needs.
+/// Inputs of the thread.
 pub struct Needs {
     /// Whether the store had a database of alarms before.
     pub was_one: bool,
@@ -109,7 +109,7 @@ pub struct Needs {
     pub node: String,
     /// Those who listen.
     pub events: Events,
-    /// What jobs will do.
+    /// Predictions for jobs.
     pub expectations: Expectations,
     /// Metrics over time.
     pub series: Series,
@@ -226,7 +226,7 @@ impl Alarms {
         (shown.rules.len(), shown.firing.len())
     }
 
-    /// What became of what others were told.
+    /// Returns the outcome of notifications, for each receiver.
     pub fn routes(&self) -> Vec<RouteFigures> {
         let mut all: Vec<RouteFigures> = Vec::new();
         for mut figures in self.routes.iter().map(|outbox| outbox.figures()) {
@@ -320,7 +320,7 @@ impl Watching {
         Ok(())
     }
 
-    /// What has changed is stored, shown and told.
+    /// Stores, shows and reports changes.
     fn changed(&mut self, mut changes: Vec<Firing>) {
         if changes.is_empty() && self.unsaved.is_empty() {
             return;

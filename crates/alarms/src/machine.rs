@@ -1,4 +1,4 @@
-//! What decides: rules, and what each of them watches.
+//! Machine that decides about alarms: rules, and the targets that each of them watches.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ const NODE: &str = "node";
 #[derive(Debug)]
 pub(super) struct Machine {
     rules: Vec<Rule>,
-    /// What is not quiet, rule by rule.
+    /// Watches that are not quiet, rule by rule.
     watches: Vec<ByTarget<Held>>,
     rates: Rates,
     labels: Labels,
@@ -37,7 +37,7 @@ pub(super) struct Machine {
 #[derive(Clone, Debug)]
 struct Held {
     watch: Watch,
-    /// What was told of its begin, if it fires.
+    /// State reported at its begin, if it fires.
     begun: Option<AlarmState>,
 }
 
@@ -98,7 +98,7 @@ impl Machine {
         }
     }
 
-    /// What fires, the earliest first.
+    /// Returns the firing alarms, the earliest first.
     pub fn firing(&self) -> Vec<AlarmState> {
         let held = self.watches.iter().flat_map(ByTarget::values);
         let mut firing: Vec<AlarmState> = held.filter_map(|held| held.begun.clone()).collect();

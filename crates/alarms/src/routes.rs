@@ -40,12 +40,12 @@ impl Route {
         }
     }
 
-    /// What it is called where it is stored.
+    /// Returns its name in the store.
     pub fn name(&self) -> String {
         format!("{}{}", self.shown(), self.address().path())
     }
 
-    /// What it is called where it is shown: paths of webhooks are often secrets.
+    /// Returns its name for display, without the path: paths of webhooks are often secrets.
     fn shown(&self) -> String {
         let kind = match self {
             Self::Alertmanager(_) => "alertmanager",
@@ -68,7 +68,7 @@ impl Route {
     }
 }
 
-/// What waits for a receiver.
+/// Changes that wait for a receiver.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     route: Route,
@@ -151,7 +151,7 @@ impl Waiting {
     }
 }
 
-/// What became of what a receiver was told.
+/// Outcome of the changes for a receiver.
 #[derive(Clone, Debug)]
 pub struct RouteFigures {
     /// Which receiver.

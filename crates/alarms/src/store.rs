@@ -186,7 +186,7 @@ impl AlarmStore {
         .map_err(failed)
     }
 
-    /// What fires.
+    /// Returns the firing alarms.
     pub fn firing(&self) -> Result<Vec<Firing>, StoreError> {
         self.changes_by(
             "SELECT c.target, c.told FROM firing f JOIN changes c ON c.id = f.change ORDER BY c.id",

@@ -1,4 +1,4 @@
-//! What rules look at, each second.
+//! Values that rules watch, each second.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -12,7 +12,7 @@ use iotide_daemon::leaf::View;
 use iotide_daemon::predict::Expectations;
 use iotide_daemon::series::{samples_of_job, samples_of_node};
 
-/// What a second has shown.
+/// State of jobs and machine in one second.
 pub(crate) struct Seen<'a> {
     pub view: &'a View,
     pub node: &'a NodeReading,
@@ -42,7 +42,7 @@ impl Values {
     }
 }
 
-/// What is remembered from second to second: rates need it.
+/// Values kept from second to second, which rates need.
 #[derive(Debug, Default)]
 pub struct Rates(HashMap<(Option<JobKey>, Subject), (Window, u64)>);
 
@@ -94,7 +94,7 @@ fn take(
     }
 }
 
-/// What is known of a job.
+/// Returns the values of a job.
 pub(crate) fn of_job(
     seen: &Seen<'_>,
     rates: &mut Rates,
@@ -112,7 +112,7 @@ pub(crate) fn of_job(
     values
 }
 
-/// What is known of the machine.
+/// Returns the values of the machine.
 pub(crate) fn of_node(seen: &Seen<'_>, rates: &mut Rates, wanted: &BTreeSet<Subject>) -> Values {
     let mut values = Values::default();
     let mut samples = samples_of_node(seen.node);

@@ -22,7 +22,7 @@ pub struct Known {
     pub error: f64,
 }
 
-/// What the bursts of a run have in common.
+/// Properties that the bursts of a run share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bursts {
     /// Time between bursts.
@@ -41,7 +41,7 @@ pub struct Bursts {
     pub n_bursts: usize,
 }
 
-/// What a run is.
+/// Description of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Described {
     /// It has bursts.
@@ -133,7 +133,7 @@ pub fn usual_length_s(phases: &[Phase]) -> Option<f64> {
     median(&phases.iter().map(|phase| phase.end_s - phase.start_s).collect::<Vec<_>>())
 }
 
-/// What a byte finds in its bin on average.
+/// Returns the mean content of a byte's bin, in bytes: the mean over bins, weighted by their bytes.
 fn typical(bytes: &[f64]) -> f64 {
     let sum: f64 = bytes.iter().sum();
     if sum > 0.0 { bytes.iter().map(|bytes| bytes * bytes).sum::<f64>() / sum } else { 0.0 }
@@ -175,7 +175,7 @@ fn stretches(bytes: &[f64]) -> Vec<Stretch> {
     joined
 }
 
-/// What a bin holds that lies within a burst.
+/// Returns the median of the inner bins of a burst, in bytes; `None` if there are none or it is 0.
 fn full_rate(bytes: &[f64], stretch: &Stretch) -> Option<f64> {
     let inner =
         bytes.get(stretch.first + 1..stretch.end.saturating_sub(1)).filter(|inner| !inner.is_empty())?;

@@ -18,7 +18,7 @@ pub fn demand(phases: &[AsyncPhase]) -> Option<Demand> {
     (demand.read.is_some() || demand.write.is_some()).then_some(demand)
 }
 
-/// What asynchronous I/O required and got.
+/// Bandwidth that asynchronous I/O required and got.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Demand {
     /// Of reads.
@@ -29,12 +29,12 @@ pub struct Demand {
     pub phases: Vec<AsyncPhase>,
 }
 
-/// What the phases of one kind required and got, for the application.
+/// Bandwidth that the phases of one kind required and got, for the application.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Need {
     /// How many phases.
     pub n_phases: u64,
-    /// What they moved.
+    /// Bytes they moved.
     pub bytes: f64,
     /// The bandwidth they had; `None` if they took no time.
     pub throughput_bps: Option<f64>,

@@ -1,4 +1,4 @@
-//! What a run measured, figure by figure: what is compared between runs of one program at several sizes.
+//! Figures measured in a run, to be compared between runs of one program at several sizes.
 //!
 //! After FTIO's `ioparse` and "FTIO meets Extra-P" (ADMIRE deliverable 5.5, sections 3.4.3 and 3.5.8).
 
@@ -6,7 +6,7 @@ use iotide_trace::{ActivitySums, FunctionSums, LayerTimes, Op, StepSignal};
 
 use crate::{Demand, Need, RunAnalysis};
 
-/// What is known of a run; what is not known yields no figure.
+/// Known data of a run; unknown data yields no figure.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownRun<'a> {
     /// Its processes.
@@ -17,22 +17,22 @@ pub struct KnownRun<'a> {
     pub reads: &'a StepSignal,
     /// Its writes, each byte once.
     pub writes: &'a StepSignal,
-    /// What it did, each byte once.
+    /// Activity of the run, each byte once.
     pub activity: &'a ActivitySums,
-    /// What it did in every layer that saw it.
+    /// Activity of the run in every layer that saw it.
     pub layers: &'a ActivitySums,
-    /// What its asynchronous requests needed.
+    /// Bandwidth that its asynchronous requests needed.
     pub demand: Option<&'a Demand>,
     /// Its rhythm.
     pub analysis: Option<&'a RunAnalysis>,
-    /// What the calls of a layer are told apart by.
+    /// Grouping of the calls of a layer.
     pub by: FigureGroups,
 }
 
-/// What the calls of a layer are told apart by.
+/// Grouping of the calls of a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FigureGroups {
-    /// What they did: `posix->write`.
+    /// Their operation: `posix->write`.
     #[default]
     Operation,
     /// The function, by its own name: `posix->pwrite64`. Where a source names none, as by operation.
@@ -193,7 +193,7 @@ mod tests {
         found.map(|figure| figure.value)
     }
 
-    /// What is known of a run of two processes and ten seconds.
+    /// Returns the data of a run of two processes and ten seconds.
     fn known<'a>(
         reads: &'a StepSignal,
         writes: &'a StepSignal,

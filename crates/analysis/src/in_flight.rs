@@ -36,7 +36,7 @@ pub struct Overlap {
     pub completions: f64,
 }
 
-/// What was seen with so many requests of about a size in flight.
+/// Sums over the time in which a given number of requests of about one size was in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Seen {
     seconds: f64,
@@ -64,7 +64,7 @@ impl EventSink for InFlight {
         ControlFlow::Continue(())
     }
 
-    /// What goes on beside the program is in flight until it is done.
+    /// Counts an asynchronous operation as in flight until it is done.
     fn async_event(&mut self, event: Event, _: Timestamp) -> ControlFlow<()> {
         self.event(event)
     }
@@ -139,7 +139,7 @@ impl Overlaps {
         }
     }
 
-    /// What a ladder would list.
+    /// Returns the cells that a ladder would list.
     pub fn cells(&self) -> Vec<Overlap> {
         let all_s: f64 = self.0.values().map(|seen| seen.seconds).sum();
         (self.0.values())

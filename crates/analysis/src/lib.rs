@@ -1,4 +1,4 @@
-//! What one run's signal means.
+//! Analysis of one run's signal.
 //!
 //! - Does the I/O have a rhythm, which, and how sure is that? [`detect_period`]
 //! - The same of a whole run, reads and writes, in one call: [`analyse_run`]

@@ -64,7 +64,7 @@ pub struct RunConfig {
     pub direction: Option<Direction>,
     /// Samples per second; `None` chooses (for [`Method::Dft`]: one a bin, or FTIO's 10 Hz).
     pub rate_hz: Option<f64>,
-    /// What a sample stands for.
+    /// Meaning of a sample.
     pub sampling: SamplingKind,
     /// Look at nothing before this moment on the trace's clock.
     pub from_s: Option<f64>,
@@ -72,11 +72,11 @@ pub struct RunConfig {
     pub until_s: Option<f64>,
     /// Begin at the second phase: many programs read their input or write a first state in another rhythm.
     pub skip_first_phase: bool,
-    /// What the source states of the run.
+    /// Facts that the source states of the run.
     pub stated: StatedRun,
 }
 
-/// What a run's signal means.
+/// Results of the analysis of a run's signal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunAnalysis {
     /// Which bytes were looked at.

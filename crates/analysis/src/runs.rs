@@ -28,7 +28,7 @@ impl Default for GroupConfig {
 pub struct RunGroup {
     /// Who ran it.
     pub user: String,
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// On how many nodes; if runs differ in it, the fewest.
     pub n_nodes: Option<u64>,
@@ -36,7 +36,7 @@ pub struct RunGroup {
     pub runs: Vec<usize>,
 }
 
-/// What became of the runs of a job log.
+/// Groups of the runs of a job log, and the runs left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grouping {
     /// The groups, by user, name and nodes.
@@ -103,7 +103,7 @@ pub enum NoSample {
     Unknown,
 }
 
-/// What a log shows of the runs of one application.
+/// Samples that a log has of the runs of one application.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CutSamples {
     /// The samples, in the order of the log of jobs.

@@ -5,9 +5,9 @@
 pub struct Setting {
     /// Its name, as a settings file has it.
     pub key: &'static str,
-    /// What it is unless told otherwise.
+    /// Its default value.
     pub default: f64,
-    /// What it means.
+    /// Its meaning.
     pub doc: &'static str,
 }
 
@@ -26,7 +26,7 @@ pub enum SettingError {
     Removed {
         /// The name that was asked for.
         key: &'static str,
-        /// What became of it.
+        /// Reason why it was removed.
         why: &'static str,
     },
     /// The value is not a number, or below zero.
@@ -34,7 +34,7 @@ pub enum SettingError {
     OutOfRange {
         /// The setting.
         key: &'static str,
-        /// What it was to be.
+        /// The value that was refused.
         value: f64,
     },
 }

@@ -1,4 +1,4 @@
-//! What of a signal is I/O that matters, and what is noise beside it (section II-C of the FTIO paper).
+//! Separation of a signal into I/O that matters and noise (section II-C of the FTIO paper).
 
 use iotide_trace::SampledSignal;
 
@@ -13,7 +13,7 @@ pub(crate) struct Substantial<'a> {
     pub(crate) duration_s: f64,
     /// How much of it exceeds the threshold: `L(S)`.
     pub(crate) io_time_s: f64,
-    /// What is moved in that time: `V(S)`.
+    /// Bytes moved in that time: `V(S)`.
     pub(crate) io_bytes: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What differs between two runs, and whether that is worse.
+//! Differences between two runs, and whether the second run is worse.
 #![allow(clippy::print_stdout)]
 
 use iotide_api::{CompareOptions, Document, Ink, Input, Quantity, compare};

@@ -1,4 +1,4 @@
-//! What a trace holds, and what it lost.
+//! Contents of a trace, and its losses.
 #![allow(clippy::print_stdout)]
 
 use iotide_api::{InfoOptions, Input, info};

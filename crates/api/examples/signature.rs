@@ -1,4 +1,4 @@
-//! What several runs of one application have in common, seen through the noise of a server's log.
+//! Signature that several runs of one application share, found through the noise of a server's log.
 #![allow(clippy::print_stdout)]
 
 use iotide_api::{Document, Input, SignatureOptions, signature};

@@ -1,4 +1,4 @@
-//! What policies of sharing storage would do to periodic jobs.
+//! Effects of storage-sharing policies on periodic jobs.
 #![allow(clippy::print_stdout)]
 
 use iotide_api::{IoWorkload, Policy, Progress, Rules, SimulateOptions, StorageModels, simulate_io};

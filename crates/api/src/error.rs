@@ -25,7 +25,7 @@ pub enum Error {
     Analysis {
         /// The run.
         path: Untrusted,
-        /// What does not fit.
+        /// Cause of the error.
         why: RunError,
     },
     /// There is nothing to compare with.
@@ -34,7 +34,7 @@ pub enum Error {
     /// A method was to look for what it does not know.
     #[error("the method of the FTIO paper has no change points")]
     NoChangePoints,
-    /// What only a Darshan log has was asked of something else.
+    /// Records that only a Darshan log has were requested of another input.
     #[error("{name} is not one Darshan log, and has no records of Darshan")]
     NotOneDarshanLog {
         /// The input.
@@ -45,7 +45,7 @@ pub enum Error {
     File {
         /// Which.
         name: String,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
     /// An input holds no measurements.
@@ -53,13 +53,13 @@ pub enum Error {
     Measurements {
         /// Which.
         name: String,
-        /// What is wrong with it.
+        /// Cause of the error.
         source: iotide_scaling::ReadError,
     },
     /// Profiles of Score-P do not make a set.
     #[error("cannot read the profiles")]
     Profiles {
-        /// What is wrong with them.
+        /// Cause of the error.
         source: iotide_scaling::ReadError,
     },
     /// A folder was to hold profiles.
@@ -83,7 +83,7 @@ pub enum Error {
     /// Not one of the traces can be modelled.
     #[error("no trace could be used")]
     NoTraceUsable,
-    /// What was measured in traces does not fit together.
+    /// Figures that were measured in traces do not fit together.
     #[error(transparent)]
     Figures(iotide_scaling::ReadError),
     /// The table of parameters is empty.
@@ -105,7 +105,7 @@ pub enum Error {
         name: String,
         /// Which line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Description of the fault.
         fault: String,
     },
     /// The table of parameters leaves a trace out.
@@ -119,9 +119,9 @@ pub enum Error {
     ExtrapOption {
         /// Its name.
         key: String,
-        /// What it was set to.
+        /// Value that it was set to.
         value: String,
-        /// What is wrong with that.
+        /// Description of the fault.
         fault: String,
     },
     /// Stored models cannot be read.
@@ -129,7 +129,7 @@ pub enum Error {
     Store {
         /// Which.
         name: String,
-        /// What is wrong with them.
+        /// Cause of the error.
         source: StoreError,
     },
     /// Measurements have other parameters than the models they were to join.
@@ -140,7 +140,7 @@ pub enum Error {
     Point {
         /// Which of the points asked for, from 0.
         nth: usize,
-        /// What is wrong with it.
+        /// Description of the fault.
         fault: String,
     },
     /// An input counts once.
@@ -183,7 +183,7 @@ pub enum Error {
     MachineTooLarge {
         /// Which log.
         name: String,
-        /// What it states.
+        /// Number of nodes that it states.
         nodes: u64,
         /// How many there can be.
         most: u64,
@@ -223,7 +223,7 @@ pub enum Error {
     SignatureSettings {
         /// Which.
         name: String,
-        /// What is wrong with it.
+        /// Description of the fault.
         fault: String,
     },
     /// A table of jobs and periods cannot be used.
@@ -231,7 +231,7 @@ pub enum Error {
     Periods {
         /// Which.
         name: String,
-        /// What is wrong with it.
+        /// Cause of the error.
         why: PeriodsError,
     },
     /// A workload is not described as it should be.
@@ -239,7 +239,7 @@ pub enum Error {
     Workload {
         /// Which.
         name: String,
-        /// What is wrong with it.
+        /// Cause of the error.
         why: WorkloadError,
     },
     /// A job names a model that is not there.
@@ -283,7 +283,7 @@ pub enum Error {
     System {
         /// Which.
         name: String,
-        /// What is wrong with it.
+        /// Cause of the error.
         why: SystemError,
     },
     /// A ladder says too little.
@@ -291,7 +291,7 @@ pub enum Error {
     Ladder {
         /// Which.
         name: String,
-        /// What is missing.
+        /// Data that is missing.
         why: CellError,
     },
     /// A trace has no period.

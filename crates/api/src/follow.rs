@@ -1,4 +1,4 @@
-//! What predicts while a job runs.
+//! Engine that predicts while a job runs.
 
 use iotide_analysis::online::{Adaptation, PaperPredictor, PredictorConfig};
 use iotide_analysis::{Method, RunConfig};

@@ -32,12 +32,12 @@ impl Input {
         Self(Place::Files(paths.into_iter().map(Into::into).collect()))
     }
 
-    /// What is in memory already; `name` stands for it in answers and messages.
+    /// Returns an input of bytes that are in memory; `name` stands for it in answers and messages.
     pub fn bytes(name: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         Self(Place::Memory { name: name.into(), bytes: bytes.as_ref().into() })
     }
 
-    /// What to call it.
+    /// Returns its name for answers and messages.
     pub fn name(&self) -> String {
         match &self.0 {
             Place::Memory { name, .. } => name.clone(),
@@ -79,10 +79,10 @@ impl Input {
     }
 }
 
-/// What a run did, in numbers.
+/// Activity of a run, in numbers.
 #[derive(Clone, Debug)]
 pub struct Observed<B = ()> {
-    /// What was read, in the words of the report.
+    /// Source that was read, in the words of the report.
     pub source: Source,
     /// Its format.
     pub format: Format,
@@ -90,15 +90,15 @@ pub struct Observed<B = ()> {
     pub reads: StepSignal,
     /// The bandwidth of writes.
     pub writes: StepSignal,
-    /// What asynchronous I/O required and got, if there was any.
+    /// Required and actual bandwidth of asynchronous I/O, if there was any.
     pub demand: Option<Demand>,
-    /// What is known to be missing.
+    /// Data known to be missing.
     pub losses: Vec<Loss>,
-    /// What else looked at the events.
+    /// Further sink that got the same events.
     pub beside: B,
-    /// What the source says of itself.
+    /// Information that the source states about itself.
     pub info: TraceInfo,
-    /// What of that the analysis goes by.
+    /// Part of that information that the analysis uses.
     pub stated: StatedRun,
 }
 

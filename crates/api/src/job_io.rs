@@ -1,4 +1,4 @@
-//! What jobs of a log read and write, from what is known of earlier runs of their names.
+//! I/O of the jobs of a log, from data on earlier runs of their names.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::{Error, read_text};
 /// Labels of runs that move next to nothing, each way.
 const INSIGNIFICANT: [&str; 2] = ["read_insignificant", "write_insignificant"];
 
-/// What one name's jobs read and write.
+/// I/O of the jobs of one name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Io {
     bytes: f64,

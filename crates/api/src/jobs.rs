@@ -20,11 +20,11 @@ use crate::{Error, Models, Progress};
 /// A machine with what is submitted to it, with a name for reports.
 #[derive(Clone, Debug)]
 pub struct JobsLog {
-    /// What to call it.
+    /// Name for reports.
     pub name: String,
     /// The machine and its jobs.
     pub workload: JobsWorkload,
-    /// What of the log could not be used.
+    /// Parts of the log that could not be used.
     pub losses: Vec<Loss>,
     /// How far earlier runs of one name lie apart in what they read and write: deviation of the logarithm, where names have several.
     pub io_spread: Option<f64>,
@@ -41,7 +41,7 @@ pub struct JobsLogOptions {
     pub utc_offset_s: f64,
     /// Models of times, for jobs that name one.
     pub models: Option<Models>,
-    /// What jobs read and write, by their names.
+    /// File with the I/O of jobs, by their names.
     pub io: Option<PathBuf>,
 }
 
@@ -285,7 +285,7 @@ fn machine_with(nodes: u32, jobs: Vec<SubmittedJob>) -> JobsWorkload {
     JobsWorkload { nodes, cost: Default::default(), storage: None, failures: Vec::new(), jobs }
 }
 
-/// What is tried out, and how.
+/// Settings of a simulation of jobs.
 #[derive(Clone, Debug)]
 pub struct SimulateJobsOptions {
     /// The others are compared against the first.
@@ -302,7 +302,7 @@ pub struct SimulateJobsOptions {
     pub window: Option<usize>,
     /// Numbers that the paper leaves open.
     pub knobs: PolicyKnobs,
-    /// What a change of size costs, if not as the log says.
+    /// Cost of a change of size, in seconds, if not as the log says.
     pub alpha_s: Option<f64>,
     /// The same for each node.
     pub alpha_per_node_s: Option<f64>,
@@ -312,7 +312,7 @@ pub struct SimulateJobsOptions {
     pub limit_error: f64,
     /// How far off figures of each class of reliability are.
     pub errors: ClassErrors,
-    /// What a busy and an idle node use.
+    /// Power of a busy and of an idle node, in watts.
     pub node_watts: Option<[f64; 2]>,
     /// How many threads; 0 is as many as there are cores.
     pub n_threads: usize,
@@ -487,7 +487,7 @@ pub fn simulate_jobs(
 /// More jobs than this are not drawn one by one.
 const MOST_DRAWN: usize = 20_000;
 
-/// What each policy comes to with each seed.
+/// Results of each policy with each seed.
 type Runs = Vec<Vec<JobsRun>>;
 
 /// Every policy with every seed at a share, on all cores, and the schedules of the first seed. Where a run stands in the answer does
@@ -545,7 +545,7 @@ fn energy_kwh(schedule: &Schedule, [busy_watts, idle_watts]: [f64; 2]) -> f64 {
     kwh(schedule.busy_node_ms, busy_watts) + kwh(schedule.idle_node_ms, idle_watts)
 }
 
-/// What decisions are based on, by who says so (ADMIRE D5.5, section 3.1, tells classes of reliability apart).
+/// Returns the figures that decisions are based on, by their source (ADMIRE D5.5, section 3.1, tells classes of reliability apart).
 fn figure_sources(log: &JobsLog, options: &SimulateJobsOptions) -> Vec<FigureSource> {
     let jobs = &log.workload.jobs;
     let mistakes = options.mistakes();

@@ -10,7 +10,7 @@ use iotide_trace::{AccessFacts, Activity, Event, EventSink, JobInfo, Loss, TimeS
 use crate::settings::{categories_toml, issues_toml};
 use crate::{Error, Input};
 
-/// What is looked for in a run.
+/// Settings of labels and I/O issues.
 #[derive(Clone, Debug, Default)]
 pub struct Labelling {
     /// How labels are found.
@@ -32,7 +32,7 @@ impl Labelling {
 pub struct LabelOptions {
     /// How the input is opened.
     pub open: OpenOptions,
-    /// What is looked for.
+    /// Settings of labels and I/O issues.
     pub labelling: Labelling,
 }
 
@@ -46,7 +46,7 @@ pub fn label(input: &Input, options: &LabelOptions) -> Result<LabelledRun, Error
 
 /// The same of a trace that is open, as long as `go_on` says so, which is asked every few thousand events.
 ///
-/// What was read until it broke is labelled, and is not the run.
+/// If `go_on` breaks, the result has the labels of the part that was read, not those of the run.
 pub fn label_while(
     reader: Reader,
     name: impl Into<Untrusted>,

@@ -1,4 +1,4 @@
-//! What each module of a Darshan log counted by itself.
+//! Counts of each module of a Darshan log.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use iotide_formats::darshan::{CounterTable, Log, Record};
 use iotide_report::{CommonSize, FilesByUse, LogModules, ModuleCalls, ModuleCounts, ModuleFacts, UsedFiles};
 
-/// What kinds of calls are called in words, by the ending of their counter.
+/// Names of the kinds of calls in words, by the ending of their counter.
 const KINDS: [(&str, &str); 29] = [
     ("OPENS", "opens"),
     ("FOPENS", "fopens"),
@@ -153,7 +153,7 @@ fn counted(module: &str, table: &CounterTable) -> ModuleCounts {
     sums
 }
 
-/// What all ranks did to one file.
+/// Use of one file by all ranks.
 #[derive(Default)]
 struct FileUse {
     read: bool,

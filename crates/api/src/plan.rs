@@ -18,7 +18,7 @@ pub fn profiles(name: &str, text: &str) -> Result<Profiles, Error> {
 pub struct Plan {
     /// The set, priority and share of each.
     pub report: PlanReport,
-    /// What the file system has to be told, in this order.
+    /// Actions for the file system, in this order.
     pub actions: Vec<Action>,
     /// Jobs it is not told of: their ids could be misunderstood.
     pub left_alone: Vec<String>,

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::{Error, Url};
 
-/// What happens while a question is answered, for those who wait.
+/// Events while a question is answered, for those who wait.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Progress<'a> {
@@ -33,7 +33,7 @@ pub enum Progress<'a> {
     },
     /// A server did not answer, and is asked again.
     AskingAgain {
-        /// What went wrong.
+        /// Cause of the retry.
         why: io::Error,
     },
     /// One of several ways to model storage is being tried.

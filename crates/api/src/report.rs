@@ -26,7 +26,7 @@ pub struct ReportOptions {
 /// Everything about a run.
 #[derive(Clone, Debug)]
 pub struct RunReport {
-    /// What was found.
+    /// Results of the run.
     pub run: Run,
     /// Its labels with all they are based on, to be compared with those of other runs.
     pub labels: LabelledRun,
@@ -68,7 +68,7 @@ pub fn report(input: &Input, options: &ReportOptions) -> Result<RunReport, Error
     Ok(RunReport { run, labels, plots })
 }
 
-/// What the modules of a Darshan log counted. It is read a second time for that, and standard input cannot be.
+/// Returns the counts of the modules of a Darshan log. The log is read a second time, which standard input does not allow.
 fn modules_of(input: &Input, options: &OpenOptions) -> Option<LogModules> {
     if input.is_stdin() {
         return None;

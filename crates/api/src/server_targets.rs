@@ -1,4 +1,4 @@
-//! What logs of servers tell of their targets (bricks, daemons, OSTs): the most that each of them moved, and how large requests were.
+//! Load of targets (bricks, daemons, OSTs) by logs of servers: the highest bandwidth of each, and the mean size of requests.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -13,7 +13,7 @@ use crate::{Error, Input, Observed, Progress, observe};
 /// Jobs that share a storage, with a name for reports.
 #[derive(Clone, Debug)]
 pub struct IoWorkload {
-    /// What to call it.
+    /// Name for reports.
     pub name: String,
     /// The jobs and their storage.
     pub workload: Workload,
@@ -200,7 +200,7 @@ pub enum QueueRules {
     Both,
 }
 
-/// What is tried out, and how. `None` is as the model or the rules have it.
+/// Settings of a simulation. `None` is as the model or the rules have it.
 #[derive(Clone, Debug)]
 pub struct SimulateOptions {
     /// The others are compared against the first.
@@ -215,7 +215,7 @@ pub struct SimulateOptions {
     pub seed: u64,
     /// Which job of a set goes first.
     pub order: Option<Order>,
-    /// What becomes of jobs without a prediction.
+    /// Treatment of jobs without a prediction.
     pub unknown: Option<UnknownJobs>,
     /// Unequal shares where nobody sees to it: deviation of their logarithm.
     pub sigma: Option<f64>,

@@ -9,7 +9,7 @@ use crate::{Error, ModelQuestions, Models, Progress};
 /// A job and its storages, with a name for reports.
 #[derive(Clone, Debug)]
 pub struct StagingJob {
-    /// What to call it.
+    /// Name for reports.
     pub name: String,
     /// The job and its storages.
     pub workload: StagingWorkload,
@@ -119,7 +119,7 @@ impl StagingJob {
     }
 }
 
-/// What else the answer depends on.
+/// Settings of a staging simulation.
 #[derive(Clone, Debug)]
 pub struct StagingOptions {
     /// The policies, in the order of the answer.

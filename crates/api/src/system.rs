@@ -16,11 +16,11 @@ use crate::Error;
 /// A system with a name for reports.
 #[derive(Clone, Debug)]
 pub struct NamedSystem {
-    /// What to call it.
+    /// Name for reports.
     pub name: String,
     /// Storage, and who uses it.
     pub system: System,
-    /// What could not be taken into account.
+    /// Facts that could not be taken into account.
     pub losses: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ pub enum SystemMethod {
     Mva,
 }
 
-/// What is simulated, and how.
+/// Settings of a system simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemOptions {
     /// How.
@@ -89,7 +89,7 @@ pub struct SystemOptions {
     pub repetitions: usize,
     /// Where chances begin.
     pub seed: u64,
-    /// What share of repetitions bands hold.
+    /// Share of the repetitions that the bands hold.
     pub confidence: f64,
     /// How far apart the state is told; `None` is a hundredth of the time.
     pub interval_s: Option<f64>,

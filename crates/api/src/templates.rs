@@ -27,7 +27,7 @@ const ASSUMED_REQUEST: f64 = 1_048_576.0;
 /// Bins of a trace: enough for bursts of a thousandth of the run.
 const BINS: f64 = 20_000.0;
 
-/// What is asked of runs.
+/// Settings of the search for templates in runs.
 #[derive(Clone, Debug, Default)]
 pub struct TemplateOptions {
     /// A ladder of the storage.
@@ -36,7 +36,7 @@ pub struct TemplateOptions {
     pub processes: Option<u64>,
 }
 
-/// What storage is, by a ladder: `{"cells": […]}`.
+/// Returns the storage that a ladder describes: `{"cells": […]}`.
 pub fn storage_of_ladder(path: &Path) -> Result<Fitted, Error> {
     let name = path.display().to_string();
     let text = read_text(path)?;
@@ -44,7 +44,7 @@ pub fn storage_of_ladder(path: &Path) -> Result<Fitted, Error> {
     fit_storage(&ladder).map_err(|why| Error::Ladder { name, why })
 }
 
-/// What storage is, by a ladder or by a system that `iotide templates` wrote.
+/// Returns the storage that a ladder describes, or a system that `iotide templates` wrote.
 pub fn storage_of_file(path: &Path) -> Result<Storage, Error> {
     let name = path.display().to_string();
     Storage::from_json(&read_text(path)?).map_err(|why| match why {
@@ -111,13 +111,13 @@ pub fn templates(inputs: &[PathBuf], options: &TemplateOptions) -> Result<Templa
     Ok(report)
 }
 
-/// What traces and logs tell of the storage.
+/// Facts about the storage from traces and logs.
 #[derive(Debug, Default)]
 struct StorageSeen {
     overlaps: Overlaps,
     /// Bytes a second that targets moved at the most, by name.
     targets: BTreeMap<String, f64>,
-    /// What is taken for granted.
+    /// Assumptions.
     notes: Vec<String>,
 }
 

@@ -297,7 +297,7 @@ fn sorted_lines(
     sorter.finish().map_err(|source| ArchiveError::write(scratch, source))
 }
 
-/// What is done, in the order of paths.
+/// Logs that are done, in the order of paths.
 pub(crate) struct Known {
     lines: Sorted,
     head: Option<(String, Option<LogIdentity>)>,

@@ -10,7 +10,7 @@ use iotide_api::{Labelling, label_while};
 use iotide_formats::OpenOptions;
 use iotide_report::{LabelledRun, LogIdentity};
 
-/// What a single log may cost before it is given up.
+/// Limits on the cost of a single log, beyond which it is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The largest file that is opened.
@@ -26,7 +26,7 @@ impl Default for Limits {
     }
 }
 
-/// What came of a log of an archive.
+/// Outcome of a log of an archive.
 pub(crate) enum Labelled {
     Run(Box<LabelledRun>),
     Rejected {

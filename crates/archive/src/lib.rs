@@ -53,7 +53,7 @@ mod statistics;
 mod suspects;
 mod walk;
 
-/// What is to be labelled, and how.
+/// Logs to be labelled, and how.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Where the logs come from.
@@ -62,9 +62,9 @@ pub struct Job {
     pub shard: Shard,
     /// How they are opened.
     pub options: OpenOptions,
-    /// What is looked for in them.
+    /// Settings of the labels.
     pub labelling: Labelling,
-    /// What one may cost.
+    /// Limits on the cost of one log.
     pub limits: Limits,
     /// How many are read at once.
     pub n_workers: usize,
@@ -122,9 +122,9 @@ pub enum ArchiveError {
     /// Something could not be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// What.
+        /// Path that could not be read.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// Results could not be written.
@@ -132,7 +132,7 @@ pub enum ArchiveError {
     Write {
         /// Where to.
         folder: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// Another process adds to the same results.
@@ -180,7 +180,7 @@ pub enum ArchiveError {
     BadLine {
         /// The file, or the log that the line is about.
         path: String,
-        /// What is wrong with it.
+        /// Fault of the line.
         fault: String,
     },
 }
@@ -416,7 +416,7 @@ struct Task {
     path: String,
     /// Where it really is, if its name is not text.
     real: Option<PathBuf>,
-    /// What it was when it was read before.
+    /// Identity of the log when it was last read; `None` if it was not.
     known: Option<LogIdentity>,
     /// Why it is no log, if that is known already.
     why_not: Option<String>,

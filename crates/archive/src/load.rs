@@ -7,7 +7,7 @@ use iotide_report::{ApplicationLoad, Coverage, ResultLine, TimeBucket, Untrusted
 
 use crate::statistics::{Application, Named};
 
-/// What the runs of an archive add up to by day, by user and by label.
+/// Sums over the runs of an archive by day, by user and by label.
 #[derive(Default)]
 pub(crate) struct Load {
     /// By days since the Unix epoch.
@@ -50,7 +50,7 @@ fn process_hours(line: &ResultLine<'_>) -> f64 {
     line.run_time_s.max(0.0) * line.source.job.nprocs.unwrap_or(1).max(1) as f64 / 3600.0
 }
 
-/// What the runs of an application did, and which labels they have.
+/// Sums over the runs of an application, and their labels.
 pub(crate) struct ApplicationSums {
     sums: Sums,
     /// Labels as bits, and how many runs have exactly these.

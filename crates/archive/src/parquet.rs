@@ -35,7 +35,7 @@ message iotide_runs {
     }
 }";
 
-/// What is held in memory, about a kilobyte each, and the grain at which readers can skip.
+/// Rows that are held in memory, about a kilobyte each, and the granularity at which readers can skip.
 const ROWS_PER_GROUP: usize = 1024;
 
 /// Writes runs as rows.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// How often the pool looks around while nothing comes in.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What the workers do with a task.
+/// Work of the workers on a task.
 pub(crate) trait Work: Send + Sync + 'static {
     type Task: Send + 'static;
     type Outcome: Send + 'static;
@@ -82,7 +82,7 @@ pub(crate) fn run<W: Work>(
     let _ = feeder.join();
 }
 
-/// What a worker is at.
+/// State of a worker.
 struct Desk<T> {
     task: Option<T>,
     since: Instant,

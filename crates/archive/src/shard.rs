@@ -99,7 +99,7 @@ pub enum ShardError {
     /// It is not of the form `i/n`.
     #[error("{text:?} is no part of a whole: write it as i/n, such as 3/64")]
     Form {
-        /// What was written.
+        /// Text that was given.
         text: String,
     },
     /// A variable of Slurm's makes no sense.
@@ -107,7 +107,7 @@ pub enum ShardError {
     Variable {
         /// Its name.
         name: &'static str,
-        /// What it holds.
+        /// Its value.
         value: String,
     },
     /// The job array is a list with gaps, which a process cannot see all of.

@@ -11,7 +11,7 @@ use iotide_private::nameless_in;
 
 /// Takes records in any order and gives them back sorted by their bytes.
 ///
-/// What exceeds [`Sorter::IN_MEMORY`] goes to files without a name in `folder`: nothing is left of them when the process
+/// Bytes beyond [`Sorter::IN_MEMORY`] go to files without a name in `folder`: nothing is left of them when the process
 /// ends, however it ends. Few records never touch the disk.
 pub(crate) struct Sorter {
     folder: PathBuf,

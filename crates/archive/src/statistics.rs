@@ -1,4 +1,4 @@
-//! What the runs of an archive add up to.
+//! Sums over the runs of an archive.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap, HashMap};

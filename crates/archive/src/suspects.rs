@@ -10,7 +10,7 @@ use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 
 use iotide_report::LineHead;
 
-/// What the lines of a journal begin with that are about the work and not about a log. No result begins so.
+/// Prefixes of the lines of a journal that are about the work and not about a log. No result begins so.
 const READING: &str = "#reading ";
 const STARTED: &str = "#started";
 const ENDED: &str = "#ended";

@@ -70,7 +70,7 @@ fn as_text(name: &[u8]) -> Cow<'_, str> {
 
 /// Walks the logs of a shard in the order of the bytes of their paths.
 ///
-/// What is kept is a level of names for each folder above the present one, each beyond a few MiB on disk, in `scratch`.
+/// It keeps a level of names for each folder above the present one, each beyond a few MiB on disk, in `scratch`.
 pub(crate) struct Walk {
     scratch: PathBuf,
     shard: Shard,
@@ -79,9 +79,9 @@ pub(crate) struct Walk {
     levels: Vec<Level>,
 }
 
-/// What is left of a folder.
+/// Names of a folder that are still to be visited.
 struct Level {
-    /// What its names are to be put behind; ends with `/` unless it is empty.
+    /// Prefix of its names; ends with `/` unless it is empty.
     prefix: String,
     /// The folder itself, if its name is not valid UTF-8.
     real: Option<PathBuf>,

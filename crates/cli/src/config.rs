@@ -7,6 +7,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+#[cfg(feature = "system")]
+use iotide_edge::places;
 use iotide_private::open_ordinary;
 use iotide_report::{ConfigReport, SettingEntry};
 use toml::de::{DeTable, DeValue};
@@ -188,9 +190,15 @@ impl Config {
         self.value("quiet") == Some("true")
     }
 
-    /// The address of the daemon to ask, if one is named.
-    pub(crate) fn daemon(&self) -> Option<&str> {
-        self.value("daemon")
+    /// The socket of the daemon to ask.
+    #[cfg(feature = "system")]
+    pub(crate) fn daemon(&self) -> PathBuf {
+        self.value("daemon").map_or_else(places::socket_to_ask, places::socket_named)
+    }
+
+    #[cfg(not(feature = "system"))]
+    pub(crate) fn daemon(&self) -> PathBuf {
+        self.value("daemon").unwrap_or_default().into()
     }
 
     /// The directory of the tracer's library.
@@ -215,8 +223,7 @@ impl Config {
             };
             let value = match setting.name {
                 "quiet" => (is_quiet_by_option || self.is_quiet()).to_string(),
-                #[cfg(feature = "system")]
-                "daemon" => iotide_edge::places::socket_to_ask().display().to_string(),
+                "daemon" => self.daemon().display().to_string(),
                 _ => value.clone(),
             };
             let value = Some(value).filter(|value| !value.is_empty());

@@ -30,10 +30,6 @@ fn main() -> ExitCode {
     if Config::held().has_binary_units() {
         iotide_report::text::use_binary_units();
     }
-    #[cfg(feature = "system")]
-    if let Some(daemon) = Config::held().daemon() {
-        iotide_edge::places::ask_at(daemon);
-    }
     let mut ui = Ui::new();
     let args = match expand_name(std::env::args_os().collect()) {
         Ok(args) => args,

@@ -10,7 +10,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 /// A panic brings it back, too, before it says anything. Keys are not echoed meanwhile; Ctrl-C works as ever.
 pub(crate) struct FullScreen(());
 
-/// What the terminal was like before, if it is not like that now.
+/// State of the terminal before it was changed; `None` while it is unchanged.
 static BEFORE: Mutex<Option<Before>> = Mutex::new(None);
 
 struct Before {

@@ -195,7 +195,7 @@ impl Ui {
 /// pass for the whole.
 pub(crate) struct OutStream {
     out: BufWriter<Sink>,
-    /// What to call it in messages.
+    /// Name of the output in messages.
     shown: String,
 }
 

@@ -140,7 +140,7 @@ mod tests {
         below.ask(&Name::ours("leaf"), 0, &question)
     }
 
-    /// What has come by now, without waiting.
+    /// Returns the answer that has come by now, without waiting.
     fn now(question: &mut OpenQuestion) -> Option<Answered> {
         match question.answer.try_recv() {
             Ok(answered) => Some(answered),

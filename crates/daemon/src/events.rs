@@ -1,4 +1,4 @@
-//! What happens, for those who want to be told: jobs that begin and end, what is expected of them, models that were fitted anew, alarms.
+//! Events for listeners: jobs that begin and end, predictions for them, models that were fitted again, alarms.
 //!
 //! Who does not read in time misses events and nothing else: nobody waits for a listener. How many were missed is the first thing it reads then.
 
@@ -25,12 +25,12 @@ const SILENCE: Duration = Duration::from_secs(15);
 /// Jobs whose rates are told at once: the busiest.
 const MOST_RATES: usize = 500;
 
-/// What a listener is told.
+/// Events that a listener receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hears {
     /// Everything.
     All,
-    /// What happens to one user.
+    /// Events of one user.
     User(u32),
     /// Which models were fitted anew, of everyone.
     Models,
@@ -81,7 +81,7 @@ impl Events {
         events
     }
 
-    /// What the machine has decided, and the store has.
+    /// Reports the acts that the machine has decided and the store has.
     pub fn acted(&self, acts: &[Act]) {
         let mut listeners = self.lock();
         for act in acts {
@@ -122,7 +122,7 @@ impl Events {
         self.lock().tell(uid, "model", &answer_json(&event));
     }
 
-    /// What jobs move now.
+    /// Reports the current rates of jobs.
     pub fn rates(&self, view: &View) {
         let mut listeners = self.lock();
         // One text for all who see the same.

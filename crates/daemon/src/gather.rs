@@ -1,4 +1,4 @@
-//! What daemons below say, brought together with what is counted here.
+//! Counts of daemons below, merged with the counts of this machine.
 //!
 //! Connections put rows into the hub; the thread that writes the store takes them out of it: rows become part of jobs, final rows are stored, and
 //! what is stored is acknowledged. What is counted here goes the other way, into the hub and up.
@@ -34,7 +34,7 @@ pub struct Tree {
     notices: Mutex<Notices>,
 }
 
-/// What an operator should know. The same is said once until something else is.
+/// Notices for the operator. The same notice is issued once, until [`Tree::note_again`].
 #[derive(Debug, Default)]
 struct Notices {
     waiting: VecDeque<String>,
@@ -122,18 +122,18 @@ impl Tree {
         }
     }
 
-    /// What was wrong is right again: it is said if it goes wrong once more.
+    /// Forgets which notices were issued: a fault that is over is reported again if it returns.
     pub fn note_again(&self) {
         lock(&self.notices).said.clear();
     }
 
-    /// What is to be said.
+    /// Takes the notices to be issued.
     pub fn take_notices(&self) -> Vec<String> {
         lock(&self.notices).waiting.drain(..).collect()
     }
 }
 
-/// What is behind a lock, even if someone who held it has panicked.
+/// Locks a mutex, even if a thread that held it has panicked.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -157,7 +157,7 @@ const MOST_ROWS: usize = 512;
 pub struct Gathering {
     tree: Arc<Tree>,
     expectations: Expectations,
-    /// What is expected of jobs elsewhere and nobody was told yet.
+    /// Predictions for jobs elsewhere that nobody was sent yet.
     expected: Vec<(JobKey, Expected)>,
     gathered_ns: u64,
     /// When rows become part of jobs again, if some have come.
@@ -174,11 +174,11 @@ pub struct Gathering {
     /// Whether the store has versions that the daemon above may not have, and when that was last looked at.
     has_stored: bool,
     kept_ns: u64,
-    /// What was to go up when the daemon ended.
+    /// Data that remained to be sent up when the daemon ended.
     resumed: Option<Resumed>,
 }
 
-/// What the store has for the daemon above.
+/// Data in the store for the daemon above.
 #[derive(Debug)]
 struct Resumed {
     /// Versions of rows, as the hub gave them.
@@ -187,7 +187,7 @@ struct Resumed {
     unsent: Vec<OwnRow>,
 }
 
-/// What a job had counted more than was shown, in some seconds of the past.
+/// Counts of a job in some seconds of the past, beyond those that were shown.
 #[derive(Clone, Debug)]
 pub struct LateJob {
     /// Which job.
@@ -196,11 +196,11 @@ pub struct LateJob {
     pub from_s: u64,
     /// The first second after them.
     pub until_s: u64,
-    /// What it counted beside what was shown.
+    /// Counts beyond those that were shown.
     pub added: Counters,
 }
 
-/// What is done once acts are stored.
+/// Work that follows once acts are stored.
 #[derive(Debug, Default)]
 pub struct Afterwards {
     closed: Vec<Group>,
@@ -320,7 +320,7 @@ impl Gathering {
         }
     }
 
-    /// What is counted here is sent up.
+    /// Sends the counts of this machine up.
     fn send_own(&mut self, now_ns: u64, leaf: &Leaf) {
         let second = |at_ns: u64| (at_ns + self.phase_ns) / OWN_NS;
         if !self.tree.has_parent || second(now_ns) == second(self.sent_ns) {
@@ -358,7 +358,7 @@ impl Gathering {
         }
     }
 
-    /// What has come late of jobs, after rows became part of them. `is_sampled` says whether this second is sampled already.
+    /// Returns the late counts of jobs, after rows became part of them. `is_sampled` says whether this second is sampled already.
     pub fn take_late(&mut self, now_ns: u64, is_sampled: bool) -> Vec<LateJob> {
         let until_s = now_ns / 1_000_000_000 + u64::from(is_sampled);
         let late = self.tree.hub().take_late(until_s);
@@ -373,7 +373,7 @@ impl Gathering {
         late
     }
 
-    /// What is expected of jobs elsewhere and was not before.
+    /// Takes the new predictions for jobs elsewhere.
     pub fn take_expected(&mut self) -> Vec<(JobKey, Expected)> {
         std::mem::take(&mut self.expected)
     }
@@ -383,7 +383,7 @@ impl Gathering {
         self.gathered_ns
     }
 
-    /// What has come of a job becomes part of it.
+    /// Merges the rows that have come for a job into it.
     fn take_in(
         &mut self,
         now_ns: u64,
@@ -421,7 +421,7 @@ impl Gathering {
         fault.map_or(Ok(()), Err)
     }
 
-    /// What this machine does as a whole.
+    /// Returns the state of this machine as a whole.
     fn own_news(&self, hub: &Hub, leaf: &Leaf, now_ns: u64) -> NodeNews {
         let view = leaf.view(now_ns);
         let io = view.total.io();
@@ -441,7 +441,7 @@ impl Gathering {
         }
     }
 
-    /// What is to be done once these are stored: the leaf forgets jobs that have ended.
+    /// Returns the work to do once these are stored; it is collected before, because the leaf then forgets jobs that have ended.
     pub fn before_stored(&self, acts: &[Act], leaf: &Leaf) -> Afterwards {
         let mut afterwards = Afterwards::default();
         for act in acts {

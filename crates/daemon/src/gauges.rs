@@ -1,4 +1,4 @@
-//! What goes up and down while a job runs, as two figures of it: mean and maximum.
+//! Gauges of jobs: values that go up and down while a job runs, as two figures each, mean and maximum.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl Gauges {
         values
     }
 
-    /// What was seen of a job.
+    /// Returns the figures of a job.
     pub fn of(&self, key: &JobKey) -> Vec<Figure> {
         let Some(job) = self.jobs.get(key) else { return Vec::new() };
         let figures = job.iter().flat_map(|(name, seen)| {

@@ -55,7 +55,7 @@ pub struct Leaf {
     sends_up: bool,
     pages: BTreeMap<PageId, Page>,
     jobs: BTreeMap<JobKey, Running>,
-    /// What jobs that have ended had counted on this machine since the daemon was started.
+    /// Counts on this machine of jobs that have ended, since the daemon was started.
     ended: Counters,
     /// The same on others.
     ended_elsewhere: Counters,
@@ -90,7 +90,7 @@ struct Running {
     programs: Programs,
     n_ranks: Option<u32>,
     is_stored: bool,
-    /// What processes have counted that are gone.
+    /// Counts of processes that are gone.
     done: Counters,
     /// Of that, what read and wrote.
     done_moved: Cell,
@@ -112,11 +112,11 @@ struct Running {
     is_local: bool,
     /// The lowest rank on this machine.
     least_rank: Option<u32>,
-    /// What other nodes say of it.
+    /// State of the job on other nodes.
     elsewhere: Option<Elsewhere>,
 }
 
-/// What other nodes say of a job.
+/// State of a job on other nodes.
 #[derive(Debug)]
 struct Elsewhere {
     group: Group,
@@ -297,7 +297,7 @@ impl Leaf {
         Ok(key)
     }
 
-    /// What the store is to have of the rows of a job.
+    /// Returns the act that stores rows of a job; `None` if the job is not known on other nodes.
     pub fn rows_act(&self, key: &JobKey, rows: Vec<KeptRow>) -> Option<Act> {
         let elsewhere = self.jobs.get(key)?.elsewhere.as_ref()?;
         let (sum, nodes) = (Arc::clone(&elsewhere.sum), elsewhere.nodes.clone());
@@ -318,7 +318,7 @@ impl Leaf {
         self.jobs.iter().filter_map(of_job).collect()
     }
 
-    /// What processes of this machine have counted, job by job.
+    /// Returns the counts of the processes of this machine, job by job.
     pub fn own_rows(&self) -> Vec<OwnRow> {
         let mut rows = Vec::new();
         for (key, counters) in self.sums_here() {
@@ -334,7 +334,7 @@ impl Leaf {
         rows
     }
 
-    /// What processes of this machine have counted that are gone.
+    /// Returns the counts of a job's processes on this machine that are gone.
     pub fn done(&self, key: &JobKey) -> Option<&Counters> {
         Some(&self.jobs.get(key)?.done)
     }
@@ -531,7 +531,7 @@ impl Leaf {
         acts
     }
 
-    /// What was asked to be stored is stored.
+    /// Marks these acts as stored.
     pub fn stored(&mut self, acts: &[Act]) {
         for act in acts {
             match act {
@@ -579,7 +579,7 @@ impl Leaf {
         self.jobs.iter().map(|(key, job)| (key.clone(), job.done.clone())).collect()
     }
 
-    /// What each job has read and written so far on this machine.
+    /// Returns the reads and writes of each job so far on this machine.
     pub fn moved_here(&self) -> Vec<(JobKey, Cell)> {
         let mut moved: BTreeMap<&JobKey, Cell> =
             self.jobs.iter().map(|(key, job)| (key, job.done_moved)).collect();
@@ -591,7 +591,7 @@ impl Leaf {
         moved.into_iter().map(|(key, sum)| (key.clone(), sum)).collect()
     }
 
-    /// What each job has counted.
+    /// Returns the counts of each job, on this and other nodes.
     fn sums(&self) -> BTreeMap<JobKey, Counters> {
         let mut sums = self.sums_here();
         for (key, sum) in &mut sums {
@@ -602,7 +602,7 @@ impl Leaf {
         sums
     }
 
-    /// What each job has counted on this machine.
+    /// Returns the counts of each job on this machine.
     fn sums_here(&self) -> BTreeMap<JobKey, Counters> {
         let mut sums: BTreeMap<JobKey, Counters> =
             self.jobs.iter().map(|(key, job)| (key.clone(), job.done.clone())).collect();
@@ -631,12 +631,12 @@ impl Leaf {
         self.jobs.keys()
     }
 
-    /// What a job has counted whose processes are gone, here and on other nodes.
+    /// Returns the counts of a job whose processes are gone, here and on other nodes.
     pub fn ended_sum(&self, key: &JobKey) -> Option<Counters> {
         Some(self.jobs.get(key)?.sum_of_gone())
     }
 
-    /// What runs now.
+    /// Returns the view of the jobs that run now.
     pub fn view(&self, now_ns: u64) -> View {
         let (mut total, mut elsewhere) = (self.ended.clone(), self.ended_elsewhere.clone());
         let mut sums = self.sums_here();
@@ -757,7 +757,7 @@ impl Running {
         }
     }
 
-    /// What processes have counted that are gone, or on other nodes.
+    /// Returns the counts of processes that are gone, plus those of other nodes.
     fn sum_of_gone(&self) -> Counters {
         let mut sum = self.done.clone();
         if let Some(elsewhere) = &self.elsewhere {
@@ -766,7 +766,7 @@ impl Running {
         sum
     }
 
-    /// What other nodes have counted since the job went on.
+    /// Returns the counts of other nodes since the job was resumed.
     fn new_elsewhere(&self) -> Counters {
         let mut new = self.elsewhere.as_ref().map(|known| Counters::clone(&known.sum)).unwrap_or_default();
         new.subtract_all(&self.before_elsewhere);

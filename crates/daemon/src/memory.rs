@@ -1,4 +1,4 @@
-//! What the allocator keeps of memory that was given back to it.
+//! Memory that was given back to the allocator, and that it keeps.
 //!
 //! A daemon runs for months, and jobs come and go by the thousand: what their rows took is free again, but lies between what is still in use, in
 //! as many heaps as there are threads. The GNU allocator returns only the end of a heap to the system by itself, so over 10,000 short jobs it

@@ -57,9 +57,9 @@ pub struct MeasuredRun {
     pub parameters: Parameters,
     /// Which binary ran.
     pub build: Name,
-    /// What it counted. What one run counted and another did not, that one did no time.
+    /// Counts of the run. A count that only other runs have is 0 in this one.
     pub counted: Vec<Value>,
-    /// What else was measured; nobody knows what it was where it is missing.
+    /// Other measurements of the run; a missing one is not known.
     pub figures: Vec<Value>,
 }
 
@@ -107,7 +107,7 @@ pub struct Fitted {
     pub n_runs: usize,
     /// The binaries of these runs, the latest first.
     pub builds: Vec<BuildRuns>,
-    /// What was left out.
+    /// Notes on what was left out.
     pub notes: Vec<String>,
     /// No other models have this number; later ones have a higher one.
     pub generation: u64,
@@ -200,7 +200,7 @@ type Kept = HashMap<Wanted, Arc<Fitted>>;
 /// Models that were waited for, or why there are none.
 pub type Waited = Result<Arc<Fitted>, String>;
 
-/// What is asked for models, and told when runs end.
+/// Handle on the models: for questions, and for runs that end.
 #[derive(Debug)]
 pub struct Models {
     kept: Arc<RwLock<Arc<Kept>>>,

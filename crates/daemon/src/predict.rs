@@ -35,10 +35,10 @@ const LEAST_BYTES: u64 = 1 << 20;
 /// Evaluations of a job are so far apart.
 const APART_S: f64 = 2.0;
 
-/// What the load that is expected is a mean over.
+/// Span over which the expected load is a mean, in seconds.
 const LOAD_SPAN_S: f64 = 60.0;
 
-/// What is expected of a job.
+/// Prediction for a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expected {
     /// How far apart its phases are.
@@ -47,7 +47,7 @@ pub struct Expected {
     pub next_phase_unix_s: Option<f64>,
     /// With which confidence.
     pub confidence: f64,
-    /// What one phase moves.
+    /// Bytes of one phase.
     pub bytes_per_phase: Option<f64>,
     /// When that was found.
     pub at_unix_s: f64,
@@ -144,7 +144,7 @@ impl Expected {
         Some(bytes * n_phases / LOAD_SPAN_S)
     }
 
-    /// What of it is a measurement of the run.
+    /// Returns the measurements of the run in it: the period and the bytes of a period; none without a period.
     pub fn figures(&self) -> Vec<Figure> {
         let figure =
             |metric: &str, value: f64| Figure { callpath: "io".to_owned(), metric: metric.to_owned(), value };
@@ -163,11 +163,11 @@ impl Expected {
     }
 }
 
-/// What measurements of a run are called.
+/// Names of measurements of a run.
 const PERIOD: &str = "period";
 const BYTES: &str = "bytes_per_period";
 
-/// What is expected of all jobs.
+/// Predictions for all jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Expectations(Arc<RwLock<Known>>);
 
@@ -199,12 +199,12 @@ impl Known {
 }
 
 impl Expectations {
-    /// What is expected of a job.
+    /// Returns the prediction for a job.
     pub fn of(&self, key: &JobKey) -> Option<Expected> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).of(key)
     }
 
-    /// What was found from samples of this machine, for the daemon above.
+    /// Returns the result from samples of this machine, for the daemon above.
     pub(crate) fn outlook_here(&self, key: &JobKey) -> Option<Outlook> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.here.get(key).map(|(expected, moved_bytes)| expected.outlook(*moved_bytes))

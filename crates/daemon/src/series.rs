@@ -66,7 +66,7 @@ impl Owner {
     }
 }
 
-/// What is sampled, for those who ask and those who report.
+/// Samples over time, for those who ask and those who report.
 #[derive(Clone, Debug)]
 pub struct Series(Arc<Shared>);
 
@@ -78,7 +78,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Held {
-    /// What is not in its file yet.
+    /// Samples that are not in their file yet.
     open: HashMap<Owner, Open>,
     /// Losses, for the database.
     losses: Vec<(Option<JobKey>, String)>,
@@ -99,14 +99,14 @@ struct Open {
     length: u64,
 }
 
-/// What is known of one owner's metrics.
+/// Metrics of one owner, as they were found.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The metrics' names.
     pub columns: Columns,
     /// Their values, in pieces of time.
     pub pieces: Vec<Rows>,
-    /// What is missing of them.
+    /// Missing parts of them, in words.
     pub losses: Vec<String>,
 }
 
@@ -141,7 +141,7 @@ impl Series {
         [held.n_files, held.n_bytes, held.n_samples, held.n_written]
     }
 
-    /// What there is of an owner: all names, and the values of the columns that are wanted.
+    /// Finds the metrics of an owner: all names, and the values of the columns that are wanted.
     pub fn find(&self, owner: &Owner, wants: impl Fn(&str) -> bool) -> io::Result<Found> {
         let (name, said) = owner.names();
         // While it is read, the file may be folded into another; then once more.
@@ -195,7 +195,7 @@ struct Tick {
     groups: Arc<Vec<GroupJob>>,
     /// Of jobs that have ended since the one before.
     last: Vec<Last>,
-    /// What was learnt of earlier ones.
+    /// Late counts of earlier samples.
     late: Vec<LateJob>,
 }
 
@@ -206,13 +206,13 @@ pub struct Last {
     pub now_ns: u64,
     /// Which job.
     pub key: JobKey,
-    /// What it counted.
+    /// Its counts.
     pub counters: Counters,
 }
 
 /// Last samples that were not in time and are held for the next one; beyond it they are left out.
 const MOST_LAST: usize = 4096;
-/// What was learnt of earlier samples and waits; beyond it, it is left out.
+/// Late counts of earlier samples that wait for the next one; beyond it they are left out.
 const MOST_LATE: usize = 1 << 16;
 
 /// The thread. It writes what it holds when this is dropped.
@@ -587,7 +587,7 @@ impl Keeper {
     }
 }
 
-/// What is sampled of a job.
+/// Returns the samples of a job.
 pub fn samples_of_job(counters: &Counters, n_running: u32) -> Vec<(Cow<'static, str>, Sample)> {
     let mut samples: Vec<(Cow<'static, str>, Sample)> = Vec::new();
     let mut by_op: std::collections::BTreeMap<&str, iotide_ledger::Cell> = std::collections::BTreeMap::new();
@@ -643,7 +643,7 @@ pub fn samples_of_job(counters: &Counters, n_running: u32) -> Vec<(Cow<'static, 
     samples
 }
 
-/// What is sampled of the machine.
+/// Returns the samples of the machine.
 pub fn samples_of_node(node: &NodeReading) -> Vec<(Cow<'static, str>, Sample)> {
     let mut samples: Vec<(Cow<'static, str>, Sample)> = Vec::new();
     let mut put = |name: String, sample: Sample| samples.push((name.into(), sample));

@@ -1,4 +1,4 @@
-//! What is answered about alarms, and how rules come and go.
+//! Answers about alarms, and changes of rules.
 
 use std::collections::BTreeMap;
 
@@ -189,7 +189,7 @@ impl Answers {
     }
 }
 
-/// What is about no job is about `main`.
+/// Groups alarms by job; those of no job are listed under `main`.
 fn by_job(alarms: impl Iterator<Item = (Option<Untrusted>, ProxyAlarm)>) -> Answer {
     let mut by_job: BTreeMap<String, Vec<ProxyAlarm>> = BTreeMap::new();
     for (job, alarm) in alarms {

@@ -1,4 +1,4 @@
-//! What is answered to which question.
+//! Answers to questions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -130,7 +130,7 @@ impl Known<'_> {
     }
 }
 
-/// What answers.
+/// Access to the shared state and the store, for answers.
 #[derive(Debug)]
 pub(crate) struct Answers {
     pub(crate) shared: Arc<Shared>,
@@ -494,7 +494,7 @@ fn is_asked_for(job: &JobView, query: &Query) -> bool {
         })
 }
 
-/// What is said of a job whether it runs or not.
+/// Returns the entry of a job, whether it runs or not.
 fn entry(key: &JobKey, about: &About, node: &str, state: &str) -> WatchedJob {
     WatchedJob {
         job: key.id.as_str().into(),
@@ -572,7 +572,7 @@ pub(crate) fn proxy_job(key: &JobKey, about: &About, view: &View, end_ns: u64) -
     }
 }
 
-/// What the metric proxy has in its list for all jobs of a machine.
+/// Returns the entry in the metric proxy's list for all jobs of a machine.
 fn sum_of_node(node: &str) -> ProxyJob {
     proxy_sum(format!("{NODE}{node}"), format!("Sum of all Jobs running on {node}"), node)
 }
@@ -591,7 +591,7 @@ fn proxy_sum(jobid: String, command: String, nodelist: &str) -> ProxyJob {
     }
 }
 
-/// What stands behind the question mark. The head of a question is bounded, and so is this.
+/// Parameters behind the question mark. The head of a question is bounded, and so are they.
 #[derive(Default)]
 pub(crate) struct Asked(Vec<(String, String)>);
 
@@ -605,7 +605,7 @@ impl Asked {
         pairs.collect::<Result<_>>().map(Self)
     }
 
-    /// What stands in a path, where a plus is one.
+    /// Decodes a part of a path, where a plus is one.
     pub(crate) fn in_path(part: &str) -> Result<String> {
         decode(&part.replace('+', "%2B")).ok_or_else(not_encoded)
     }

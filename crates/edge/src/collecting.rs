@@ -51,7 +51,7 @@ pub(crate) struct Collecting {
     /// How often memory is to be given back since jobs have ended, and when that was done last.
     n_to_give_back: u32,
     given_back_ns: u64,
-    /// What is left of rebuilding a database that was damaged.
+    /// Remaining work of rebuilding a damaged database.
     rebuild: Option<Rebuild>,
     told_groups: ReportedGroups,
     /// Readings of cgroups that were told.
@@ -182,7 +182,7 @@ impl Collecting {
         has_answered || has_fitted || self.n_to_give_back > 0
     }
 
-    /// What daemons below have counted becomes part of the jobs; returns what is to be stored of it.
+    /// Merges the counts of daemons below into the jobs; returns the acts to be stored.
     fn gather(&mut self, now: u64) -> Vec<Act> {
         let Some(gathering) = &mut self.gathering else { return Vec::new() };
         let safe = gathering.take_safe();
@@ -197,7 +197,7 @@ impl Collecting {
         })
     }
 
-    /// What daemons below could not say in time is put where it belongs.
+    /// Passes the late counts of daemons below to the samples they belong to.
     fn take_late(&mut self, now: u64) {
         let Some(gathering) = self.gathering.as_mut().filter(|it| it.gathered_ns() == now) else { return };
         let late = gathering.take_late(now, now / 1_000_000_000 == self.sampled_s);

@@ -54,7 +54,7 @@ pub struct Config {
     pub sends_users_alarms: bool,
     /// Where models are published.
     pub redis: Option<RedisConfig>,
-    /// What the storage can do: a ladder, or a system of `iotide templates`; see [`read_storage`](crate::read_storage).
+    /// Performance of the storage: a ladder, or a system of `iotide templates`; see [`read_storage`](crate::read_storage).
     pub storage: Option<PathBuf>,
 }
 
@@ -109,7 +109,7 @@ pub enum ServeError {
     /// The certificate for HTTP cannot be used.
     #[error("the certificate for HTTP: {0}")]
     Certificate(String),
-    /// What the storage can do cannot be read.
+    /// The performance of the storage cannot be read.
     #[error("cannot read what the storage can do in {}: {why}", path.display())]
     Storage {
         /// The file.

@@ -90,7 +90,7 @@ impl ProxyFrom {
     }
 }
 
-/// What a token is for.
+/// Purpose of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenRole {
     /// Sees all.
@@ -212,13 +212,13 @@ pub(crate) fn tokens_of(text: &str) -> io::Result<Vec<([u8; 32], Viewer)>> {
 /// Who is at the other end of a connection, before anything was said.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
-    /// What the system says.
+    /// Viewer according to the system.
     pub(crate) viewer: Viewer,
     /// The user at the unix socket.
     pub(crate) uid: Option<u32>,
     /// The address over TCP.
     pub(crate) address: Option<IpAddr>,
-    /// What stands for it where questions are counted.
+    /// Number that stands for it where questions are counted.
     pub(crate) number: u32,
     /// Whether the connection is encrypted.
     pub(crate) is_secure: bool,
@@ -445,7 +445,7 @@ fn drop_oldest(
     }
 }
 
-/// What a role is called on pages.
+/// Returns the name of a role on pages.
 pub(crate) fn name_of(viewer: Viewer) -> String {
     match viewer {
         Viewer::User(uid) => user_name(uid),

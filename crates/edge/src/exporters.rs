@@ -30,7 +30,7 @@ const WITHIN: Duration = Duration::from_secs(10);
 const NAP: Duration = Duration::from_millis(200);
 /// The forms of metrics that are read.
 const ACCEPT: &str = "Accept: text/plain;version=0.0.4, application/openmetrics-text;version=1.0.0;q=0.5\r\n";
-/// What was pushed is shown for so long.
+/// Time for which pushed metrics are shown.
 const PUSHED_FOR_NS: u64 = 5 * 60 * 1_000_000_000;
 /// Sources that push, of one user and of all.
 const SOURCES: Limits = Limits { places: 256, per_user: 16, reserve: 16 };
@@ -48,7 +48,7 @@ pub(crate) struct Exporter {
 
 #[derive(Debug, Default)]
 struct Last {
-    /// What it showed, unless it did not answer.
+    /// Its metrics; `None` if it did not answer.
     exported: Option<Arc<Exported>>,
     took_s: f64,
     fault: Option<String>,

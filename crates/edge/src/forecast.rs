@@ -280,7 +280,7 @@ impl Answers {
     }
 }
 
-/// What a job is expected to move per second.
+/// Returns the expected bandwidth of a job, in bytes per second.
 fn mean_bps(job: &RunningJob) -> f64 {
     job.phases.map_or(job.rate_bps, |phases| phases.bytes / phases.period_s.max(1e-3))
 }

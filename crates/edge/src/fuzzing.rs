@@ -1,4 +1,4 @@
-//! What the target `daemon` in `fuzz/` feeds.
+//! Entry point of the target `daemon` in `fuzz/`.
 
 use iotide_http::{Answer, Url};
 

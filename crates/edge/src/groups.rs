@@ -1,4 +1,4 @@
-//! What the cgroups of jobs say, read by a thread that nobody waits for.
+//! Readings of the cgroups of jobs, by a thread that nobody waits for.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};

@@ -47,7 +47,7 @@ pub(crate) const MOST_CONNECTIONS: usize = 1024;
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 /// A connection lasts this long at most, whether its peer reads or not; unless events are told on it.
 const LIFE: Duration = Duration::from_secs(60);
-/// What events are told as.
+/// Content type of events.
 const EVENT_STREAM: &str = "text/event-stream";
 /// The head of a question has at most so many bytes.
 const MOST_HEAD: usize = 16 << 10;
@@ -148,8 +148,7 @@ async fn accept_tcp(listener: TcpListener, tls: Option<TlsAcceptor>, answers: Ar
     }
 }
 
-/// What stands for whoever is at an address where users are counted. Of a long address that is its network: a host has as many addresses in there
-/// as it likes.
+/// Returns the number of an address where users are counted. A long address counts by its network: a host has as many addresses in there as it likes.
 pub(crate) fn address_number(peer: &SocketAddr) -> u32 {
     let number = match peer.ip() {
         IpAddr::V4(address) => address.to_bits(),
@@ -189,7 +188,7 @@ where
     }
 }
 
-/// What is answered: at once, or one event after the other.
+/// Body of an answer: whole at once, or one event after the other.
 enum Piecewise {
     Whole(Full<Bytes>),
     Events(tokio::sync::mpsc::Receiver<Bytes>),
@@ -260,7 +259,7 @@ async fn replied(
     }
 }
 
-/// What is taken: pages where a person looks, as a browser says, else metrics in a format that a Prometheus accepts.
+/// Returns the kind of answer that is accepted: pages where a person looks, as a browser says, else metrics in a format that a Prometheus accepts.
 fn takes(headers: &HeaderMap) -> Takes {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accept.contains("text/html") { Takes::Pages } else { Takes::Data(Format::of_accept(accept)) }
@@ -366,7 +365,7 @@ fn is_of_another_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
 }
 
-/// What makes a browser keep a login. Scripts do not see it, and other sites cannot use it.
+/// Returns the cookie by which a browser keeps a login. Scripts do not see it, and other sites cannot use it.
 fn set_cookie(answers: &Answers, peer: &Peer, secret: &str, lasts: Duration) -> String {
     let secure = if peer.is_secure { "; Secure" } else { "" };
     let name = &answers.shared.doors.cookie;

@@ -1,4 +1,4 @@
-//! What Prometheus scrapes.
+//! Metrics for Prometheus.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, PoisonError};
@@ -27,14 +27,14 @@ const MOST_BELOW: usize = 64;
 /// The name of all other file systems.
 const OTHER: &str = "other";
 
-/// What is shown beside the view.
+/// Data that are shown: the view, and all beside it.
 pub(crate) struct Of<'a> {
     pub(crate) view: &'a View,
     pub(crate) started_ns: u64,
     pub(crate) store_fault: bool,
     pub(crate) series: &'a Series,
     pub(crate) alarms: &'a Alarms,
-    /// What became of models for Redis, if there is one.
+    /// Outcome of publishing models to Redis, if it is used.
     pub(crate) published: Option<&'a Published>,
     pub(crate) node: &'a NodeReading,
     pub(crate) groups: &'a [GroupJob],
@@ -49,7 +49,7 @@ pub(crate) struct Of<'a> {
     pub(crate) shows: &'a dyn Fn(&JobView) -> bool,
     /// Whether the sums of the machine are asked for.
     pub(crate) with_sums: bool,
-    /// What is divided among users, by its name.
+    /// Resources that are divided among users, by name.
     pub(crate) shares: &'a [(&'static str, &'a Shares)],
 }
 
@@ -309,7 +309,7 @@ fn alarms(text: &mut Exposition, of: &Alarms) {
     family(failing, Kind::Gauge, help, |it| it.is_failing.into());
 }
 
-/// What the machine itself does.
+/// Writes the metrics of the machine itself.
 fn machine(text: &mut Exposition, node: &str, of: &NodeReading) {
     let mut family = text.family(
         "iotide_node_cpu_seconds_total",
@@ -546,7 +546,7 @@ fn expected_of_jobs(text: &mut Exposition, of: &Of<'_>, shown: &[Shown<'_>]) {
     }
 }
 
-/// What the cgroup of a job counted, of one kind.
+/// Returns the counts of a job's cgroup, of one kind.
 fn of_cgroup<'a>(counters: &'a Counters, kind: &'a str) -> impl Iterator<Item = (&'a str, Cell)> {
     counters.iter().filter_map(move |(metric, cell)| match metric {
         Metric::Cgroup { what } => Some((what.as_str().strip_prefix(kind)?, *cell)),

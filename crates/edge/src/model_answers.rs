@@ -1,4 +1,4 @@
-//! What is answered about models and the measurements they rest on.
+//! Answers about models and the measurements they rest on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ pub(crate) struct Application {
     pub(crate) user: Untrusted,
 }
 
-/// What models say of a question.
+/// Function that answers a question from models.
 pub(crate) type Tell = fn(&Application, &Asked, &Fitted) -> Result<Answer>;
 
 impl Answers {
@@ -176,7 +176,7 @@ impl Answers {
         Ok(Answer::json(answer_json(&by_command)))
     }
 
-    /// What one job counted, name by name.
+    /// Returns the counts of one job, name by name.
     pub(crate) fn profile_of(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
         let id = asked.get("jobid").or(asked.get("job"));
         let id = id.ok_or_else(|| Refusal::new(400, "'jobid' is missing"))?;
@@ -351,7 +351,7 @@ pub(crate) fn proxy_plot(_: &Application, asked: &Asked, fitted: &Fitted) -> Res
     Ok(Answer::json(answer_json(&points)))
 }
 
-/// What a metric is called where there is one name for it.
+/// Returns the name of a metric where there is one name for it.
 fn name_of(series: &Series) -> String {
     format!("{} {}", series.callpath, series.metric)
 }

@@ -1,4 +1,4 @@
-//! What systemd is told: that the daemon is ready, alive, about to stop.
+//! Notifications to systemd: the daemon is ready, alive, about to stop.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;

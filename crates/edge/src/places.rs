@@ -3,7 +3,6 @@
 //! A daemon of root's serves the machine and uses the system's directories; anyone else's serves its user.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 /// The address of a daemon, for those who ask it: a unix socket.
 pub const DAEMON_VARIABLE: &str = "IOTIDE_DAEMON";
@@ -33,21 +32,10 @@ pub fn socket() -> PathBuf {
     runtime().join("serve.sock")
 }
 
-/// The socket that the user's settings name.
-static STATED: OnceLock<PathBuf> = OnceLock::new();
-
-/// Makes questions of this program go to the daemon at an address, unless `IOTIDE_DAEMON` says otherwise. The first call counts.
-pub fn ask_at(address: &str) {
-    let _ = STATED.set(socket_named(address));
-}
-
-/// Where to ask: what `IOTIDE_DAEMON` says, what the settings say, a daemon of one's own, or the machine's.
+/// Where to ask: what `IOTIDE_DAEMON` says, a daemon of one's own, or the machine's.
 pub fn socket_to_ask() -> PathBuf {
     if let Some(said) = std::env::var_os(DAEMON_VARIABLE).filter(|said| !said.is_empty()) {
         return socket_named(said);
-    }
-    if let Some(stated) = STATED.get() {
-        return stated.clone();
     }
     let own = socket();
     let system = PathBuf::from("/run/iotide/serve.sock");
@@ -55,7 +43,7 @@ pub fn socket_to_ask() -> PathBuf {
 }
 
 /// The socket of an address: `unix:PATH`, or a path.
-fn socket_named(address: impl Into<PathBuf>) -> PathBuf {
+pub fn socket_named(address: impl Into<PathBuf>) -> PathBuf {
     let said = address.into();
     said.to_str().and_then(|said| said.strip_prefix("unix:")).map(PathBuf::from).unwrap_or(said)
 }

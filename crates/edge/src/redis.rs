@@ -87,7 +87,7 @@ fn read_password(path: &Path) -> io::Result<String> {
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-/// What became of it.
+/// Outcome of publishing models.
 #[derive(Debug, Default)]
 pub(crate) struct Published {
     n_models: AtomicU64,

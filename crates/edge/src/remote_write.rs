@@ -28,7 +28,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How soon a thread notices that the daemon ends.
 const NAP: Duration = Duration::from_millis(200);
-/// What remote-write wants to be told of a body.
+/// Headers that remote-write requires for a body.
 const HEADERS: &str = "Content-Type: application/x-protobuf\r\nContent-Encoding: snappy\r\nX-Prometheus-Remote-Write-Version: 0.1.0\r\n";
 
 /// Sends a request; `Ok(false)` if it will never be taken.
@@ -36,7 +36,7 @@ fn send(target: &Url, body: &[u8]) -> io::Result<bool> {
     post(target, target.path(), HEADERS, body)
 }
 
-/// What became of the samples for one receiver.
+/// Outcome of sending samples to one receiver.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     target: String,
@@ -80,7 +80,7 @@ pub(crate) fn exposition(text: &mut Exposition, all: &[Arc<Written>]) {
     );
 }
 
-/// What is known of receivers before anything was sent; no two have one name.
+/// Returns the receivers before anything was sent; no two have one name.
 pub(crate) fn written(targets: &[Url]) -> Vec<Arc<Written>> {
     let name = |target| Arc::new(Written { target, ..Written::default() });
     names(targets).into_iter().map(name).collect()

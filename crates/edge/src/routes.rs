@@ -13,10 +13,10 @@ use crate::refusal::Refusal;
 use crate::route_table::ROUTES;
 use crate::web::Seat;
 
-/// What is asked, by whom.
+/// Question, and who asks it.
 pub(crate) struct Question {
     pub(crate) asker: Asker,
-    /// What stands in the path where the table has a name in braces.
+    /// Part of the path where the table has a name in braces.
     pub(crate) named: String,
     pub(crate) query: Asked,
     /// In which format a Prometheus wants its answer.
@@ -29,7 +29,7 @@ impl Question {
     }
 }
 
-/// What is taken for an answer where there are both.
+/// Kind of answer that is accepted where there are both.
 #[derive(Clone, Copy)]
 pub(crate) enum Takes {
     /// By a person.
@@ -42,24 +42,24 @@ pub(crate) enum Takes {
 pub(crate) type MakePage = fn(&Answers, Question, Seat) -> Result<Reply>;
 type MakeAnswer = fn(&Answers, &Question) -> Result<Answer>;
 
-/// What answers a question. All but the last are worked out on another thread, when it is the asker's turn.
+/// Handler of a question. All but the last are worked out on another thread, when it is the asker's turn.
 #[derive(Clone, Copy)]
 pub(crate) enum Handler {
-    /// What is known now.
+    /// An answer that is known now.
     Answer(MakeAnswer),
-    /// What may have to be waited for.
+    /// An answer that may have to be waited for.
     Reply(fn(&Answers, Question) -> Result<Reply>),
-    /// What the models of an application say.
+    /// An answer from the models of an application.
     Models(Tell),
     /// A page.
     Page(MakePage),
     /// A page for people, and an answer for programs.
     Either(MakePage, MakeAnswer),
-    /// What needs the connection itself.
+    /// A handler that needs the connection itself.
     Connection(Speaks),
 }
 
-/// What needs a connection: the body of the question, a cookie, or an answer without an end.
+/// Handlers that need a connection: for the body of the question, a cookie, or an answer without an end.
 #[derive(Clone, Copy)]
 pub(crate) enum Speaks {
     Events,
@@ -76,7 +76,7 @@ pub(crate) struct Route {
     pub(crate) handler: Handler,
 }
 
-/// What is in the table, for those who show it.
+/// Returns the endpoints in the table, for those who show it.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     ROUTES.iter().map(|route| route.endpoint).collect()
 }

@@ -24,7 +24,7 @@ use iotide_daemon::leaf::{JobView, View};
 use iotide_daemon::models::{Fitted, Wanted};
 use iotide_daemon::predict::Expected;
 
-/// What is behind the name of the socket of HTTP.
+/// Suffix of the socket's name, behind the name of the socket of HTTP.
 pub(crate) const SUFFIX: &str = "rpc";
 /// Connections at once, of all users; one has a quarter.
 pub(crate) const MOST_CONNECTIONS: usize = 256;
@@ -34,7 +34,7 @@ const MOST_HANDLES: usize = 4096;
 const WITHIN: Duration = Duration::from_secs(5);
 /// The share of intervals that hold the truth.
 const CONFIDENCE: f64 = 0.9;
-/// What is read at a time.
+/// Bytes read at a time.
 const PIECE: usize = 16 << 10;
 
 /// Answers until it is told to stop.
@@ -137,7 +137,7 @@ struct Handle {
     now: Resolved,
 }
 
-/// What a handle means until the models are fitted anew.
+/// Model of a handle until the models are fitted again.
 #[derive(Clone)]
 struct Resolved {
     generation: u64,
@@ -205,7 +205,7 @@ impl Session {
         }
     }
 
-    /// What a handle means now.
+    /// Returns the model of a handle now.
     fn resolved(&mut self, handle: u32) -> Result<&Resolved, Refusal> {
         let unknown = || Refusal::new(404, "there is no such handle: resolve it on this connection");
         let handle = self.handles.get_mut(handle as usize).ok_or_else(unknown)?;
@@ -265,7 +265,7 @@ impl Session {
         Ok(RpcKind::Values)
     }
 
-    /// What needs more than a model that is there.
+    /// Answers questions that need more than an existing model.
     async fn slow(
         &mut self,
         id: u32,

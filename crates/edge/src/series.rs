@@ -1,4 +1,4 @@
-//! What is answered about metrics over time: of jobs and this machine from its own samples, of machines below by asking them.
+//! Answers about metrics over time: of jobs and this machine from its own samples, of machines below by asking them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,20 +23,20 @@ use iotide_daemon::store::series::LOSS;
 const USUAL_POINTS: usize = 1000;
 /// Points of the picture of a job.
 const PICTURE: usize = 60;
-/// What names of derivatives begin with, as the metric proxy has it.
+/// Prefix of the names of derivatives, as the metric proxy has it.
 const DERIVATIVE: &str = "deriv__";
 /// Of a machine, the metrics of the last day are listed.
 const DAY_S: u64 = 86_400;
 
-/// What the metric proxy calls the sum of all machines.
+/// Name of the sum of all machines in the metric proxy.
 pub(crate) const MAIN: &str = "main";
-/// What it puts before the name of a machine.
+/// Prefix of the name of a machine there.
 pub(crate) const NODE: &str = "Node: ";
 
 /// Whose metrics are asked for.
 #[derive(Clone, Debug)]
 pub(crate) enum Asking {
-    /// What is sampled here.
+    /// Metrics that are sampled here.
     Here(Here),
     /// A machine below, which is asked.
     Below(Name),
@@ -137,7 +137,7 @@ impl Shared {
         Ok((question, place))
     }
 
-    /// What daemons above ask of this machine, as bytes.
+    /// Answers a question of daemons above about this machine, as bytes.
     pub(crate) fn answer_above(&self, question: &Question) -> Answered {
         let mut question = question.clone();
         loop {
@@ -155,7 +155,7 @@ impl Shared {
         }
     }
 
-    /// What is sampled here.
+    /// Returns metrics that are sampled here.
     fn series_of(&self, of: &Here, question: &Question) -> io::Result<SeriesAnswer> {
         let Question { wanted, from_s, to_s, points } = question;
         let (span, most) = ((*from_s, *to_s), (*points as usize).clamp(1, MAX_POINTS));
@@ -316,7 +316,7 @@ impl Answers {
         }))
     }
 
-    /// What an alias of the metric proxy's is asked about.
+    /// Returns the subject of a question under an alias of the metric proxy's.
     fn proxy_asking(&self, viewer: Viewer, asked: &Asked) -> Result<Asking> {
         let job = asked.get("job").or(asked.get("jobid"));
         self.asking(viewer, job.ok_or_else(|| Refusal::new(400, "'job' is missing"))?)

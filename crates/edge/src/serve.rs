@@ -44,7 +44,7 @@ use crate::{doors, groups, http, redis, remote_write, rpc, tls, tree, turns};
 
 /// A store that failed is tried again after this.
 pub(crate) const RETRY: Duration = Duration::from_secs(1);
-/// What threads have left to do at the end is done within this.
+/// Time within which threads finish their remaining work at the end.
 const END_WITHIN: Duration = Duration::from_secs(4);
 
 /// Jobs at once of a daemon with others below it.
@@ -52,7 +52,7 @@ const MOST_JOBS_ABOVE: usize = 8192;
 
 /// Serves until a signal asks for the end; `ready` is called once questions are answered, with the address of HTTP over TCP.
 ///
-/// What an operator should know while it runs is handed to `say`; a controller meets it at `steering`.
+/// Messages for the operator while it runs go to `say`; a controller meets it at `steering`.
 pub fn serve(
     config: Config,
     steering: Steering,
@@ -154,7 +154,7 @@ impl Listening {
     }
 }
 
-/// What a daemon in a tree needs to speak with others.
+/// Parts that a daemon in a tree needs to speak with others.
 struct Climbing {
     config: TreeConfig,
     key: Arc<Secret>,
@@ -170,7 +170,7 @@ impl Climbing {
     }
 }
 
-/// What this node knows, with the jobs that ran when an earlier daemon ended.
+/// Returns the leaf of this node, with the jobs that ran when an earlier daemon ended.
 fn restored_leaf(config: &Config, node: Name, store: &Store, now: u64) -> Result<Leaf, ServeError> {
     // Where the jobs of many machines meet, there are more.
     let is_above = config.tree.as_ref().is_some_and(|tree| tree.children.is_some());

@@ -1,4 +1,4 @@
-//! What the threads of a daemon share: the last view of the jobs, and a handle on each machine.
+//! State that the threads of a daemon share: the last view of the jobs, and a handle on each machine.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -25,7 +25,7 @@ use crate::forecast::Forecasts;
 use crate::steering::Steering;
 use crate::{redis, remote_write, turns};
 
-/// What the threads share.
+/// State that the threads share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
@@ -49,12 +49,12 @@ pub(crate) struct Shared {
     pub(crate) n_group_readings: AtomicU64,
     /// Whether something was answered since memory was last given back.
     pub(crate) has_answered: AtomicBool,
-    /// What became of samples that were sent elsewhere.
+    /// Outcome of sending samples elsewhere, for each receiver.
     pub(crate) written: Vec<Arc<remote_write::Written>>,
     /// Metrics of others.
     pub(crate) exporters: Exporters,
     pub(crate) alarms: Alarms,
-    /// What became of models for Redis.
+    /// Outcome of publishing models to Redis.
     pub(crate) published: redis::Published,
     /// Where a controller is met.
     pub(crate) steering: Steering,
@@ -85,7 +85,7 @@ pub(crate) fn shares_of_connections(most: usize) -> Shares {
 }
 
 impl Shared {
-    /// What is divided among users, by its name.
+    /// Returns the resources that are divided among users, by name.
     pub(crate) fn shares(&self) -> Vec<(&'static str, &Shares)> {
         let questions = self.tree.iter().map(|tree| ("questions", &tree.askers));
         let own = [

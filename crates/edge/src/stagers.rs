@@ -1,6 +1,6 @@
-//! What `iotide stage out` says of the buffers of jobs: files in the directory of the pages, one per stager, which it writes anew every few seconds.
+//! Reports of `iotide stage out` on the buffers of jobs: files in the directory of the pages, one per stager, which it writes again every few seconds.
 //!
-//! A file is believed of jobs of the user whose it is; root's is of all.
+//! A user's file counts for jobs of this user; root's counts for all jobs.
 
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -20,7 +20,7 @@ const REMOVED: Duration = Duration::from_secs(86_400);
 const MOST_FILES: usize = 1024;
 const MOST_BYTES: u64 = 64 << 10;
 
-/// What is known of the buffers of jobs.
+/// Reports on the buffers of jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Stagers {
     list: Vec<(u32, String, JobStaging)>,

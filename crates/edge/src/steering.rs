@@ -1,5 +1,5 @@
-//! What a controller in the same process shares with the daemon: it is shown the jobs, and shows its decisions; those who ask the daemon see them,
-//! and say what they request.
+//! State that a controller in the same process shares with the daemon: the controller is shown the jobs, and shows its decisions; those who ask the daemon see
+//! them, and send their requests.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
@@ -12,7 +12,7 @@ use crate::shared::Shared;
 use iotide_daemon::models::RESIZES;
 use iotide_daemon::store::Figure;
 
-/// What someone wants of the controller.
+/// Request to the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OperatorRequest {
     /// One decision is taken back.

@@ -10,7 +10,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::ServeError;
 
-/// What encrypts, by a certificate (with those in between) and its private key.
+/// Returns the acceptor that encrypts by a certificate (with those in between) and its private key.
 pub(crate) fn acceptor((certificate, key): &(PathBuf, PathBuf)) -> Result<TlsAcceptor, ServeError> {
     let failed = |path: &Path, why: String| ServeError::Certificate(format!("{}: {why}", path.display()));
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)

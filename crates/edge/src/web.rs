@@ -40,7 +40,7 @@ const STEPS_A_BAR: usize = 5;
 const MOST_POINTS: usize = 600;
 /// Machines below that can be chosen on the page of traces; others are found on that of nodes.
 const MOST_CHOICES: usize = 1000;
-/// What is shown of an answer on the page of the API.
+/// Characters of an answer that are shown on the page of the API.
 const MOST_SHOWN: usize = 1500;
 
 fn html(page: String) -> Answer {
@@ -65,7 +65,7 @@ pub(crate) fn asset(name: &str) -> Result<Answer> {
     Ok(Answer { status: 200, content_type, body: asset.text.as_str().into() })
 }
 
-/// What is around a page, with all that it borrows.
+/// Surroundings of a page, with all that it borrows.
 pub(crate) struct Seat {
     role: Role,
     who: Untrusted,
@@ -177,7 +177,7 @@ impl Answers {
         reply.unwrap_or_else(|refusal| Reply::Now(self.refused_page(&asker, refusal)))
     }
 
-    /// What is seen first: the jobs, or the models by who sees no jobs.
+    /// Returns the first page: the jobs, or the models for a viewer who sees no jobs.
     pub(crate) fn first_page(&self, asked: Question, seat: Seat) -> Result<Reply> {
         match asked.viewer() {
             Viewer::Controller => self.models_page(asked.viewer(), &seat),
@@ -255,7 +255,7 @@ impl Answers {
         made(job_page(&seat.frame(), &page))
     }
 
-    /// What each node did of a job: those that have sent rows, and this one, which did the rest.
+    /// Returns the share of each node in a job: of those that have sent rows, and of this one, which did the rest.
     fn node_shares(&self, key: &JobKey, all: &Counters, n_running: u32) -> Vec<NodeShare> {
         let Some(tree) = &self.shared.tree else { return Vec::new() };
         let group = Group { cluster: key.cluster.clone(), uid: key.uid, id: key.id.clone(), is_own: false };
@@ -286,7 +286,7 @@ impl Answers {
         shares
     }
 
-    /// What a job moved in each step of the last minutes.
+    /// Returns the rates of a job in each step of the last minutes.
     pub(crate) fn recent(&self, key: &JobKey, now_s: u64) -> JobRates {
         let from_s = now_s.saturating_sub(N_PAST as u64 * STEP_S);
         // One point before the first, to know what has grown in it.
@@ -471,7 +471,7 @@ impl Answers {
         made(profiles_page(&seat.frame(), &page))
     }
 
-    /// What a run measured, or the mean of the last runs of an application.
+    /// Returns the measurements of a run, or the mean of the last runs of an application.
     fn compared(&self, viewer: Viewer, key: &Untrusted) -> Result<ComparedRun> {
         let said = key.as_said();
         if said.is_empty() {
@@ -570,7 +570,7 @@ impl Answers {
     }
 }
 
-/// What the page of traces is asked for.
+/// Question to the page of traces.
 struct Tracing {
     seat: Seat,
     asked: Asked,
@@ -655,7 +655,7 @@ fn coarse(rates: JobRates, begun_s: u64) -> JobRates {
     JobRates { read_bps: of(&rates.read_bps), write_bps: of(&rates.write_bps), ..rates }
 }
 
-/// What a counter grew per second, in steps from a moment on; before the begin of the job it was 0.
+/// Returns the growth of a counter per second, in steps from a moment on; before the begin of the job it was 0.
 fn steps_of(points: &Points, begun_s: u64, from_s: u64) -> Vec<f64> {
     let mut steps = vec![0.0; N_PAST];
     let mut last: Option<(f64, u64)> =

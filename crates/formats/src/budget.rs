@@ -3,7 +3,7 @@
 //! The number of names in a trace is bounded, and so is a line; but four million names of a megabyte are four terabytes, which pack to very
 //! little. So whatever keeps names counts their bytes, too.
 
-/// What is left for the names of one table.
+/// Bytes left for the names of one table.
 #[derive(Debug)]
 pub(crate) struct NameBudget {
     left: usize,

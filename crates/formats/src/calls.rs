@@ -1,11 +1,11 @@
-//! What a traced function does, told by its name.
+//! Operations of traced functions, by name.
 //!
 //! Tracers name the function they stand in front of: `open64`, `__fxstat`, `MPI_File_write_at_all`, `H5Dread`. The
 //! same name means the same in every one of them, so this table is shared.
 
 use iotide_trace::{Layer, Op};
 
-/// What a call of that function does, and the layer it belongs to.
+/// Operation of a call of that function, and the layer it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CallKind {
     pub(crate) op: Op,

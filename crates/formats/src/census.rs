@@ -1,4 +1,4 @@
-//! What a call-level trace holds, counted: every record, not only those that move bytes.
+//! Counts of the records in a call-level trace: every record, not only those that move bytes.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -10,7 +10,7 @@ use crate::{Place, budget::NameBudget, files::Files, losses::Losses, number::par
 /// Lustre numbers its targets with 16 bits; nobody has more.
 const MOST_TARGETS: usize = 1 << 16;
 
-/// What a target has counted so far, of one kind.
+/// Total that a target has counted so far, of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Total {
     pub(crate) bytes: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Total {
 /// A sample of one counter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample<'a> {
-    /// What tells one target from another.
+    /// Identity of the target.
     pub(crate) target: &'a [u8],
     pub(crate) time: Timestamp,
     pub(crate) op: Op,
@@ -61,7 +61,7 @@ pub(crate) struct Counters {
     pub(crate) files: Files,
 }
 
-/// What was last counted on a target, read and written, and when.
+/// Last totals of a target, read and written, and their times.
 struct Target {
     file: FileId,
     last: [Option<(Timestamp, Total)>; 2],

@@ -167,7 +167,7 @@ fn key_of_time(text: &[u8], name: &str) -> Option<usize> {
     endings.filter_map(|ending| memmem::find(text, format!("\"{name}{ending}\"").as_bytes())).min()
 }
 
-/// What stands in quotes before a colon, as long as it is plain text.
+/// Returns the keys of the text: strings in quotes before a colon, as long as it is plain text.
 fn keys(text: &[u8]) -> impl Iterator<Item = &str> {
     text.split(|byte| *byte == b':').filter_map(|before| {
         let before = before.trim_ascii_end().strip_suffix(b"\"")?;

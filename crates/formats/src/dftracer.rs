@@ -70,7 +70,7 @@ pub(crate) fn read(
     Ok(info)
 }
 
-/// What stands before a record: the array's bracket, a comma, space.
+/// Returns the line without the bytes before its record: the array's bracket, a comma, space.
 fn skip_brackets(line: &[u8]) -> &[u8] {
     let n = line
         .iter()
@@ -416,14 +416,14 @@ impl<'p> Decoder<'p> {
     }
 }
 
-/// What the call does to storage; the program's own functions (`"cat":"reader"`) may be called `read`, too.
+/// Returns the I/O operation of the call; the program's own functions (`"cat":"reader"`) may be called `read`, too.
 fn io_kind(record: &Record<'_>) -> Option<CallKind> {
     let known = [&b"POSIX"[..], b"STDIO", b"MPI", b"MPIIO", b"MPI-IO", b"HDF5", b"NETCDF", b"PNETCDF"];
     known.contains(&record.category).then_some(())?;
     calls::kind_of(std::str::from_utf8(record.name).ok()?)
 }
 
-/// What a call returned, in bytes: streams return a number of items.
+/// Returns the bytes of a call by its return value: streams return a number of items.
 fn bytes_moved(name: &[u8], ret: i64, item_bytes: f64) -> f64 {
     let item_bytes = if name.starts_with(b"f") { item_bytes.max(0.0) } else { 1.0 };
     ret.max(0) as f64 * item_bytes

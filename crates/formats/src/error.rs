@@ -1,4 +1,4 @@
-//! What can go wrong, and where.
+//! Errors of reading, and their places.
 
 use std::fmt;
 use std::io;
@@ -13,7 +13,7 @@ pub enum ReadError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What it said.
+        /// Error of the system.
         cause: io::Error,
     },
     /// There is not one byte.
@@ -61,7 +61,7 @@ pub enum ReadError {
         path: PathBuf,
         /// Where in it.
         place: Place,
-        /// What is wrong, in lower case and without a full stop.
+        /// Fault, in lower case and without a full stop.
         fault: String,
     },
     /// There are records, but each of them makes no sense.
@@ -125,7 +125,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// What a format's reader reports; [`crate::Reader`] adds the path.
+/// Fault that a format's reader reports; [`crate::Reader`] adds the path.
 #[derive(Debug)]
 pub(crate) enum Fault {
     Io(io::Error),

@@ -136,7 +136,7 @@ fn span(rows: &Rows) -> Result<(Timestamp, Timestamp), Nonsense> {
     interval(start_s, if by_duration { start_s + last_s } else { last_s })
 }
 
-/// What an optional column names; the usual if it names nothing.
+/// Returns the value that an optional column names; the default if it names nothing.
 fn named<T: Default>(rows: &Rows, column: usize, of_name: fn(&str) -> Option<T>) -> Result<T, Nonsense> {
     let Some(name) = rows.value(column) else { return Ok(T::default()) };
     std::str::from_utf8(name).ok().and_then(of_name).ok_or_else(|| {

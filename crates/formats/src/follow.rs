@@ -1,6 +1,6 @@
 //! Jobs of the tracer while they run: bytes of its processes' streams in, events out.
 //!
-//! What the tracer writes reaches a follower in pieces and by several ways: files that grow, connections that come and go.
+//! Output of the tracer reaches a follower in pieces and by several ways: files that grow, connections that come and go.
 //! Every block carries its process and its number, so the same block may come twice and counts once, in whichever order.
 
 use std::collections::HashMap;
@@ -62,7 +62,7 @@ pub struct TracedJob {
     n_refused: u64,
 }
 
-/// What no two processes share.
+/// Identity of a process; no two processes share one.
 type Identity = (Vec<u8>, u32, u64);
 
 struct Live {
@@ -245,7 +245,7 @@ impl TracedJobs {
         &self.jobs
     }
 
-    /// What is missing because there are too many jobs.
+    /// Returns the loss because there are too many jobs; `None` if there is none.
     pub fn loss(&self) -> Option<Loss> {
         let what = format!("more than {} jobs: the others are left out", Self::MOST_JOBS);
         (self.n_refused > 0).then(|| Loss::of_unknown_size(what))
@@ -256,7 +256,7 @@ impl TracedJob {
     /// A job of more processes than this is followed as far as the first of them.
     pub const MOST_PROCESSES: usize = 1 << 20;
 
-    /// What its processes call the job, or `iotide record` the run; empty if neither does.
+    /// Returns the name of the job from its processes, or that of the run from `iotide record`; empty if neither has one.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -343,18 +343,18 @@ impl TracedJob {
         self.origin_ns
     }
 
-    /// What is known of the job so far.
+    /// Returns the known facts about the job so far.
     pub fn job(&self) -> JobInfo {
         let origin_ns = self.origin_ns.unwrap_or(0);
         crate::tracer::job_of(self.processes.iter().map(|live| &live.process), origin_ns, self.end_ns)
     }
 
-    /// What is known to be missing, if nothing more came ever.
+    /// Returns the known losses, if nothing more came ever.
     pub fn losses(&self) -> Vec<Loss> {
         self.losses_by(|_| Life::Gone)
     }
 
-    /// What is known to be missing, if nothing more came now; `life` tells which processes may go on.
+    /// Returns the known losses, if nothing more came now; `life` tells which processes may go on.
     pub fn losses_by(&self, life: impl Fn(&Traced<'_>) -> Life) -> Vec<Loss> {
         let mut lost = Lost::default();
         for (Live { process, unusable, .. }, traced) in self.processes.iter().zip(self.processes()) {

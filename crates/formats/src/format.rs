@@ -8,9 +8,9 @@ pub enum Format {
     Csv,
     /// The same tables, one JSON object a line.
     Jsonl,
-    /// What TMIO writes at the end of a run.
+    /// Output of TMIO at the end of a run.
     TmioJson,
-    /// What TMIO writes while a run goes on, one JSON object a mode and flush.
+    /// Output of TMIO while a run goes on, one JSON object a mode and flush.
     TmioJsonl,
     /// The same, as MessagePack.
     TmioMsgpack,
@@ -24,7 +24,7 @@ pub enum Format {
     Recorder,
     /// DFTracer's lines, of any generation.
     DfTracer,
-    /// What `strace -ttt -T` writes.
+    /// Output of `strace -ttt -T`.
     Strace,
     /// TAU's events as JSON.
     Tau,
@@ -48,9 +48,9 @@ pub enum Format {
     Prometheus,
     /// A log of Darshan, of any version.
     Darshan,
-    /// What `darshan-parser` prints of one.
+    /// Output of `darshan-parser`.
     DarshanParserText,
-    /// What `darshan-dxt-parser` prints of one.
+    /// Output of `darshan-dxt-parser`.
     DarshanDxtText,
 }
 

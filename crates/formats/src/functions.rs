@@ -1,4 +1,4 @@
-//! What each function of a layer did, added up while a call-level trace streams past.
+//! Sums over the calls of each function of a layer, added up while a call-level trace streams past.
 
 use std::collections::HashMap;
 

@@ -89,7 +89,7 @@ struct Decoder {
     losses: Losses,
 }
 
-/// What is being told of a brick: totals read and written.
+/// Totals of a brick that is being read: read and written.
 #[derive(Debug, Default)]
 struct Brick {
     name: Vec<u8>,
@@ -97,7 +97,7 @@ struct Brick {
     calls: [u64; 2],
 }
 
-/// What a volume's description says of a brick.
+/// Facts about a brick from the description of a volume.
 struct Known {
     label: String,
     writes: Redundancy,
@@ -259,7 +259,7 @@ impl Decoder {
     }
 }
 
-/// What a number counts.
+/// Quantity that a number counts.
 #[derive(Clone, Copy, Debug)]
 enum Counter {
     Bytes(Op),

@@ -23,7 +23,7 @@ pub(crate) struct Input {
 
 enum Body {
     File(Arc<File>),
-    /// What comes after the head.
+    /// Bytes after the head.
     Stream(Box<dyn Read + Send>),
     Directory,
 }
@@ -97,7 +97,7 @@ impl Input {
         self.file().is_some() || (self.trouble.is_some() && self.name.is_file())
     }
 
-    /// What to call it in messages: its path, if it has one.
+    /// Returns its name in messages: its path, if it has one.
     pub(crate) fn name(&self) -> &Path {
         &self.name
     }

@@ -27,14 +27,14 @@ use crate::{
     rows::{Rows, Syntax, quoted},
 };
 
-/// What a job log says.
+/// Content of a job log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobLog {
     /// The runs, in the order of the log.
     pub runs: Vec<JobRun>,
     /// Jobs that had not begun when the log was written; they are no runs, and nobody's loss.
     pub n_not_begun: u64,
-    /// What could not be used.
+    /// Records that could not be used.
     pub losses: Vec<Loss>,
 }
 
@@ -258,7 +258,7 @@ impl Collector {
     }
 }
 
-/// What a job id stands for.
+/// Meaning of a job id.
 enum Part<'a> {
     Job,
     /// `4711.batch`, `4711_3.0`: part of the job named.
@@ -284,7 +284,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// What Slurm writes where there is nothing to write.
+/// Returns whether a value of Slurm's means that there is none.
 fn is_absent(text: &[u8]) -> bool {
     text.is_empty()
         || [&b"Unknown"[..], b"None", b"N/A", b"null"].iter().any(|word| text.eq_ignore_ascii_case(word))

@@ -2,7 +2,7 @@
 
 use crate::{Place, error::Fault, number::prefix_f64, scanner::Scanner};
 
-/// What comes next in a JSON text.
+/// Next value of a JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Object,
@@ -194,7 +194,7 @@ impl Json {
         self.word_as_number()
     }
 
-    /// What is buffered, with all of the number or word that comes next unless it is far too long.
+    /// Returns the buffered bytes, with all of the number or word that comes next unless it is far too long.
     #[inline]
     fn number_or_word(&mut self) -> Result<&[u8], Fault> {
         if self.scanner.buffered().len() < Self::LONGEST_NUMBER {

@@ -41,7 +41,7 @@ pub(crate) struct LayerFilter<'s> {
     decided: Option<Decisions>,
 }
 
-/// What each layer saw of each file.
+/// Bytes and lowest level per file, as each layer reports them.
 #[derive(Default)]
 struct Seen {
     bytes: HashMap<(FileId, Op), [f64; 3]>,
@@ -232,7 +232,7 @@ impl EventSink for LayerFilter<'_> {
         }
     }
 
-    /// What a layer counted is told apart by layer, and an insight may need several.
+    /// Forwards the facts of every layer: they are kept apart by layer, and an insight may need several.
     fn access_facts(&mut self, facts: &AccessFacts) {
         self.sink.access_facts(facts);
     }

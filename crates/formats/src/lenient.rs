@@ -70,7 +70,7 @@ impl std::fmt::Display for Broken {
 
 /// Hands the fields of a record and of its `args` to `visit`, in order.
 ///
-/// What follows the closing brace is not looked at. Fields may have been visited before a fault is found.
+/// Bytes after the closing brace are not looked at. Fields may have been visited before a fault is found.
 pub(crate) fn visit_fields<'a>(
     line: &'a [u8],
     mut visit: impl FnMut(Depth, &'a [u8], Value<'a>),

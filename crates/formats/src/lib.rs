@@ -408,7 +408,7 @@ impl Reader {
     }
 }
 
-/// What the files of a run have in common.
+/// State shared by the files of a run.
 #[derive(Default)]
 struct Run {
     processes: Processes,

@@ -111,7 +111,7 @@ impl Losses {
 pub(crate) struct Nonsense {
     /// Groups records that fail alike.
     pub(crate) kind: &'static str,
-    /// What is wrong with this one, in lower case and without a full stop.
+    /// Fault of this one, in lower case and without a full stop.
     pub(crate) fault: String,
 }
 

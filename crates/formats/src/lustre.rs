@@ -14,7 +14,7 @@
 //! bin. What was counted before the first is spread from `start_time` on, which Lustre states since 2.15; without it
 //! nobody knows when it was.
 //!
-//! What a line says is in [`lines`], which also serves those who only count requests.
+//! Parsing of lines is in [`lines`], which also serves those who only count requests.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -240,7 +240,7 @@ fn emit(
     sink.event(Event { op, layer: Layer::Server, grain, rank: Rank::ALL, file, start, end, bytes, calls })
 }
 
-/// What was counted between two snapshots. Fewer than before: the counters were cleared in between.
+/// Returns the counts between two snapshots. Fewer than before: the counters were cleared in between.
 fn since(then: Totals, now: Totals) -> Totals {
     if now.samples < then.samples || now.bytes < then.bytes {
         return now;
@@ -248,7 +248,7 @@ fn since(then: Totals, now: Totals) -> Totals {
     Totals { samples: now.samples - then.samples, bytes: now.bytes - then.bytes }
 }
 
-/// What a counter counts; `None` for latencies and for what is no operation.
+/// Returns the operation that a counter counts; `None` for latencies and for what is no operation.
 fn op_of(name: &[u8]) -> Option<Op> {
     Some(match name {
         b"read_bytes" => Op::Read,

@@ -369,7 +369,7 @@ const ONE_CALL: u8 = 16;
 /// Two flags; rank, file and calls of at most 5 bytes, three times of at most 10, bytes of at most 8.
 const LONGEST_EVENT: usize = 2 + 3 * 5 + 3 * 10 + 8;
 
-/// What a block's first event is relative to.
+/// Returns the event that a block's first event is relative to.
 fn before_first() -> Event {
     Event::data(Op::Read, Rank(0), Timestamp::default(), Timestamp::default(), 0.0)
 }

@@ -169,7 +169,7 @@ pub(crate) fn prefix_nanos(text: &[u8]) -> Option<(i64, usize)> {
     (0..=i64::MAX / 2).contains(&nanos).then_some((if negative { -nanos } else { nanos }, at))
 }
 
-/// What the last of so many digits behind the point is worth.
+/// Value of the last digit behind the point, in nanoseconds, by the number of digits.
 const NANOS_OF_DIGIT: [u64; 10] =
     [1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1000, 100, 10, 1];
 

@@ -4,7 +4,7 @@ use iotide_trace::{EventSink, JobInfo, Loss};
 
 use crate::darshan::Log;
 
-/// What the files of a run said so far.
+/// Facts from the files of a run so far.
 ///
 /// Files of most formats were written by one tracer with one clock, and are put together as they are. Darshan logs are
 /// not: each process (or each step of the job) has a log of its own, which counts its times from its own start and its
@@ -84,7 +84,7 @@ impl OneRun {
         Some(format!("{}, {other}", self.job.job_id.as_deref()?))
     }
 
-    /// What is known of the job, all files together.
+    /// Returns the known facts about the job, all files together.
     pub(crate) fn finish(self, sink: &mut dyn EventSink) -> JobInfo {
         let Self { mut job, covered, n_procs, n_told, other_job, .. } = self;
         if let Some((other, n_files)) = other_job {

@@ -58,12 +58,12 @@ pub(crate) fn read_metric(
     Ok(TraceInfo { files, ..TraceInfo::default() })
 }
 
-/// What a Prometheus server answered to a range query.
+/// Answer of a Prometheus server to a range query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RangeAnswer {
     /// Why the server did not answer the question, in its own words.
     pub error: Option<String>,
-    /// What else it had to say.
+    /// Warnings of the server.
     pub warnings: Vec<String>,
     /// The metric of each series, empty for an expression: one entry a series.
     pub metrics: Vec<String>,
@@ -117,7 +117,7 @@ struct Answer {
     status: String,
     error: Option<String>,
     warnings: Vec<String>,
-    /// What is asked for by name, in the place of bytes.
+    /// Series that are requested by name, in the place of bytes.
     chosen: Option<Chosen>,
 }
 
@@ -128,7 +128,7 @@ enum Taken {
     Chosen(usize),
 }
 
-/// What is to be done with the results, once they are reached.
+/// Function that takes the results, once they are reached.
 type TakeResults<'a> = &'a mut dyn FnMut(&mut Answer) -> Result<(), Fault>;
 
 impl Answer {
@@ -283,7 +283,7 @@ impl Answer {
         Ok(())
     }
 
-    /// What the labels say; `None`, with a loss, if it is not about bytes.
+    /// Returns the series that the labels name; `None`, with a loss, if it is not about bytes.
     fn series(&mut self) -> Result<Option<Taken>, Fault> {
         let (mut name, mut labels, mut value) = (None, String::new(), String::new());
         self.each_key(|this, key| {

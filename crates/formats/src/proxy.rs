@@ -46,7 +46,7 @@ pub(crate) fn recognises_msgpack(head: &[u8]) -> bool {
     matches!(head.first(), Some(0x81..=0x8f | 0xde)) && memchr::memmem::find(head, b"\xa7metrics").is_some()
 }
 
-/// What was found, metric by metric.
+/// Metrics found, one by one.
 #[derive(Default)]
 struct Metrics {
     names: BTreeSet<String>,
@@ -59,7 +59,7 @@ struct Metrics {
     /// The first metric that is not of bytes.
     other: Option<(String, Vec<Event>)>,
     overflowed: bool,
-    /// What is asked for by name, in the place of bytes.
+    /// Metrics that are requested by name, in the place of bytes.
     chosen: Option<Chosen>,
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct Rows {
     times: &'static [usize],
     /// The unit of each wanted column, as the power of ten of which a second has so many: 9 for nanoseconds.
     units: Vec<u8>,
-    /// What is between values, unless it is JSON.
+    /// Separator between values, unless it is JSON.
     dialect: Dialect,
     /// Unless it is JSON: which wanted column each column of the file is.
     header: Vec<Option<usize>>,
@@ -50,13 +50,13 @@ pub(crate) struct Rows {
     text: Vec<u8>,
     /// Where in `text` each wanted value lies; behind them, those of the job's facts.
     values: Vec<Option<Range<usize>>>,
-    /// What the table says of its job so far.
+    /// Facts about the job from the table so far.
     pub(crate) job: JobInfo,
-    /// What the table says is missing from it; see [`MOST_STATED_LOSSES`].
+    /// Losses that the table itself reports; see [`MOST_STATED_LOSSES`].
     stated_losses: Vec<Loss>,
 }
 
-/// What may stand between values; of those that a header has equally often, the last.
+/// Bytes that may separate values; of those that a header has equally often, the last.
 pub(crate) const SEPARATORS: &[u8] = b"\t;,";
 
 /// How the name of a time ends that has its unit in it, and the power of ten of which a second has so many.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-/// What stands in front of a text in UTF-8, now and then.
+/// Bytes in front of some texts in UTF-8.
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Buffers a stream so that lexers see whole tokens, and knows where in the stream it is.
@@ -44,7 +44,7 @@ impl Scanner {
         self.base + self.at as u64
     }
 
-    /// What is buffered: perhaps nothing, even before the end.
+    /// Returns the buffered bytes: perhaps nothing, even before the end.
     #[inline]
     pub(crate) fn buffered(&self) -> &[u8] {
         &self.buffer[self.at..self.end]
@@ -61,7 +61,7 @@ impl Scanner {
         Ok(self.buffered())
     }
 
-    /// What is buffered, with at least one byte more than before unless nothing is left or it is `limit` bytes already.
+    /// Returns the buffered bytes, with at least one byte more than before unless nothing is left or it is `limit` bytes already.
     ///
     /// Asks for no more than that: behind a trace that is still being written, waiting for bytes that nobody needs
     /// would hold back a record that is whole.

@@ -104,7 +104,7 @@ impl Steps {
     }
 }
 
-/// What a bandwidth moves while it holds. How many calls that took nobody knows: 0.
+/// Returns the event that stands for a bandwidth while it holds. The number of its calls is unknown: 0.
 pub(crate) fn bin(op: Op, start: Timestamp, end: Timestamp, rate_bps: f64) -> Event {
     Event {
         op,

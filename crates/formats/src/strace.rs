@@ -130,7 +130,7 @@ struct Call<'a> {
     args: &'a [u8],
     /// `None` for `?`: it never returned, or is to be started again.
     result: Option<i64>,
-    /// What `-y` says of a returned descriptor.
+    /// Note of `-y` on a returned descriptor.
     result_note: Option<&'a [u8]>,
     bad_descriptor: bool,
     duration_nanos: Option<i64>,
@@ -188,7 +188,7 @@ fn note_at(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// What is known of a descriptor.
+/// Known target of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     File(FileId),
@@ -395,7 +395,7 @@ impl<'p> Decoder<'p> {
         self.target_of(pid, first)
     }
 
-    /// What a descriptor argument stands for, by its note or by what made it.
+    /// Returns the target of a descriptor argument, by its note or by what made it.
     fn target_of(&mut self, pid: u64, arg: &[u8]) -> Target {
         let len = arg.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (number, behind) = arg.split_at(len);

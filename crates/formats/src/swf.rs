@@ -24,14 +24,14 @@ use crate::{
     rows::quoted,
 };
 
-/// What a log in Standard Workload Format says.
+/// Content of a log in Standard Workload Format.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SwfLog {
     /// How many nodes the machine had, or processors if only these are stated.
     pub n_nodes: Option<u64>,
     /// The jobs, in the order of the log.
     pub jobs: Vec<SwfJob>,
-    /// What could not be used.
+    /// Records that could not be used.
     pub losses: Vec<Loss>,
 }
 

@@ -57,11 +57,11 @@ enum Layout {
 pub struct PatternError {
     /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// Fault in it.
     pub fault: String,
 }
 
-/// What a number of the text is.
+/// Meaning of a number of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quantity {
     Start,

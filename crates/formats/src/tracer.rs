@@ -1,4 +1,4 @@
-//! What `libiotide.so` leaves: a directory with one stream per process, or a single such stream.
+//! Output of `libiotide.so`: a directory with one stream per process, or a single such stream.
 //!
 //! All processes together are one trace: hosts meet on the wall clock, files are known by their paths, and only the calls the program
 //! made itself become events. What a layer does on behalf of another (the `pwrite` inside `MPI_File_write`) is left out, or the
@@ -191,7 +191,7 @@ impl Seen {
     }
 }
 
-/// What is known of a process: before its records are read, or so far.
+/// Known facts about a process: before its records are read, or so far.
 pub(crate) struct Process {
     pub(crate) rank: Rank,
     pub(crate) stated_rank: Option<u32>,
@@ -214,7 +214,7 @@ pub(crate) struct Process {
     pub(crate) told: Announced,
 }
 
-/// What a process says of what is not among its records.
+/// Data of a process that is not among its records.
 #[derive(Default)]
 pub(crate) struct Announced {
     losses: Vec<(Option<LossKind>, u64)>,
@@ -498,7 +498,7 @@ impl Process {
     }
 }
 
-/// What is known of a process that has not said that it ended.
+/// State of a process that has not reported its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
     /// It runs no more: it was killed, or the trace is of old.
@@ -637,7 +637,7 @@ impl Lost {
         self.kinds.first().map(|(_, loss, _)| loss.what.as_str())
     }
 
-    /// What the kernel moved and nobody saw, if that is more than the odd call.
+    /// Returns the loss of bytes that the kernel moved and the tracer did not see, if that is more than the odd call.
     fn unseen(&self) -> Option<Loss> {
         let of = |total| self.totals.get(total) as f64;
         let kernel = of(Total::KernelRead) + of(Total::KernelWritten);

@@ -1,4 +1,4 @@
-//! What the processes of a trace added up beside their records: read from the end of each stream, without reading the records.
+//! Totals of the processes of a trace, kept beside their records: read from the end of each stream, without reading the records.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use iotide_wire::{Payload, Step, Total, Totals, next_block, skip_torn};
 
 use crate::tracer::streams_in;
 
-/// What the processes of a trace added up.
+/// Totals of the processes of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TracerTotals {
     /// Bytes that the kernel counted, in the processes that say how many: read and written by calls.
@@ -25,11 +25,11 @@ pub struct TracerTotals {
     pub overhead_s: f64,
     /// Seconds it took in the process where it took most.
     pub worst_overhead_s: f64,
-    /// What became of asking the arbiter of the storage.
+    /// Outcome of requests to the arbiter of the storage.
     pub gate: GateTotals,
 }
 
-/// What became of asking the arbiter of the storage, in all processes together.
+/// Outcome of requests to the arbiter of the storage, in all processes together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct GateTotals {
     /// Times its socket was there and could not be used for want of permission.

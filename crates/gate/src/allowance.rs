@@ -5,13 +5,13 @@
 
 use std::collections::HashMap;
 
-/// What every user may move past the queue.
+/// Allowances of users: the bytes that each may move past the queue.
 #[derive(Debug, Default)]
 pub(crate) struct Allowances {
     used: HashMap<Option<u32>, Used>,
 }
 
-/// What a user has moved of late and not earned since.
+/// Bytes that a user has moved of late and not earned since.
 #[derive(Clone, Copy, Debug)]
 struct Used {
     bytes: f64,

@@ -120,7 +120,7 @@ const GIVEN_BACK_FOR_LATE: u32 = 64;
 const MOST_UNRELIABLE: u32 = 2 * GIVEN_BACK_FOR_LATE;
 const MOST_LEFT: u32 = 16 * MOST_UNRELIABLE;
 
-/// What was granted is remembered for so long after that.
+/// Time for which a grant is remembered after its end.
 const REMEMBERED: Duration = Duration::from_secs(120);
 
 /// A job that has done nothing for this long does not count as one that wants the storage.
@@ -278,7 +278,7 @@ struct Granted {
     /// Given back when the program is done, or when the time is over.
     permit: Option<Permit>,
     direction: Direction,
-    /// What was noted as moved already, when it was granted.
+    /// Bytes that were noted as moved already, when it was granted.
     bytes_noted: u64,
     since_s: f64,
     until: Instant,
@@ -646,7 +646,7 @@ mod tests {
         GateClaim { hello: GateHello::new(1, b"4711"), user, nonce: [1; 32] }
     }
 
-    /// What a program says after its claim, to prove that it has a key; `None` if the arbiter hangs up or is not believed.
+    /// Returns the proof that a program has a key, to be sent after its claim; `None` if the arbiter hangs up or does not prove itself.
     fn proof(program: &mut TcpStream, claim: &GateClaim, key: &GateKey) -> Option<[u8; 32]> {
         program.write_all(&claim.encode()).unwrap();
         let mut challenge = [0; GateChallenge::SIZE];

@@ -64,7 +64,7 @@ struct State {
     is_over: bool,
 }
 
-/// What is known of an arbiter.
+/// State of an arbiter.
 #[derive(Clone, Copy)]
 struct Target {
     left_alone_until: Instant,
@@ -108,10 +108,10 @@ struct Pending {
 }
 
 type Answer = Box<dyn FnOnce(Option<Given>) + Send>;
-/// What has to be answered once nobody holds the lock.
+/// Answers to be given once nobody holds the lock.
 type Answers = Vec<(Answer, Option<Given>)>;
 
-/// What an arbiter has allowed.
+/// Permission of an arbiter.
 #[derive(Clone, Copy)]
 enum Given {
     /// One request, by this number on this connection; the arbiter wants to hear when it is over.
@@ -281,12 +281,12 @@ impl Link {
         }
     }
 
-    /// What was moved under a lease that is over or used up, to be said.
+    /// Ends the lease, if there is one; returns the message with the bytes moved under it.
     fn end_lease(&mut self) -> Option<GateMessage> {
         self.lease.take().map(|lease| GateMessage::Done { id: lease.id, bytes: lease.moved })
     }
 
-    /// What is heard on a link without a stage to go through.
+    /// Handles a grant; returns the answers to be given, and a message for the arbiter, if there is one.
     fn granted(&mut self, number: u64, id: u64, bytes: u64, lease_ns: u64) -> (Answers, Option<GateMessage>) {
         let Some(at) = self.waiting.iter().position(|pending| pending.id == id) else {
             // Of an ask that was given up.

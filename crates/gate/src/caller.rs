@@ -37,7 +37,7 @@ struct Known {
     checked: Instant,
 }
 
-/// What tells one life of a thread number from the next.
+/// Marks that tell one life of a thread number from the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Life {
     start: u64,
@@ -138,7 +138,7 @@ fn job_in_cgroup(cgroup: &[u8]) -> Option<String> {
     })
 }
 
-/// What a file holds, up to `limit`; nothing if it cannot be read, as when the process has just ended.
+/// Reads a file, up to `limit` bytes; empty if it cannot be read, as when the process has just ended.
 fn read(path: &Path, limit: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Ok(file) = File::open(path) {

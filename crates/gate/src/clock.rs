@@ -35,7 +35,7 @@ impl JobClock {
         self.turn(now_s);
     }
 
-    /// What this clock shows when the one on the wall shows `now_s`.
+    /// Returns the time on this clock, in seconds, when the clock on the wall shows `now_s`.
     pub(crate) fn at(&self, now_s: f64) -> f64 {
         self.held_up_since_s.unwrap_or(now_s) - self.held_up_s
     }

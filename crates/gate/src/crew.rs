@@ -16,7 +16,7 @@ pub struct Crew {
     owned: Arc<Owned>,
 }
 
-/// What those who give work hold, and those who do it do not.
+/// Handle of those who give work; the threads that do it hold none.
 struct Owned {
     shared: Arc<Shared>,
 }

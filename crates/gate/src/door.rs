@@ -20,7 +20,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv
 
 use iotide_private::{Share, Shares};
 
-/// What is said at a door, and who says it.
+/// Messages at a door, and the callers who send them.
 pub(crate) trait Desk: Send + Sync + 'static {
     /// A caller, and what is known of it.
     type Caller: Send;
@@ -118,7 +118,7 @@ pub(crate) struct Line {
     poll: Arc<OwnedFd>,
     number: u64,
     max_unread: usize,
-    /// What the other end has not taken yet.
+    /// Bytes that the other end has not taken yet.
     unsent: Mutex<Vec<u8>>,
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong before anyone is let through.
+//! Errors before anyone is let through.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ pub enum GateError {
     Periods {
         /// The table.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Reason of the failure.
         reason: String,
     },
     /// The control socket cannot be made.
@@ -20,7 +20,7 @@ pub enum GateError {
     Control {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         cause: io::Error,
     },
     /// No group has that name.
@@ -31,7 +31,7 @@ pub enum GateError {
     Listen {
         /// Where.
         address: String,
-        /// What the system said.
+        /// Error of the system.
         cause: io::Error,
     },
     /// The key cannot be used.
@@ -39,7 +39,7 @@ pub enum GateError {
     Key {
         /// Its file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Reason of the failure.
         reason: String,
     },
     /// A map of arbiters makes no sense.
@@ -47,7 +47,7 @@ pub enum GateError {
     Map {
         /// The map.
         text: String,
-        /// What is wrong with it.
+        /// Reason of the failure.
         reason: String,
     },
     /// Others could ask, and nobody would know who they are.

@@ -19,7 +19,7 @@ pub struct Gate {
     rhythm: Option<Background>,
 }
 
-/// What is behind a gate.
+/// Storage behind a gate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Storage {
     /// Requests of at most this size are never held up.

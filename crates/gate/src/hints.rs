@@ -1,6 +1,6 @@
-//! What somebody else knows of the jobs that are seen here, and when to go by it.
+//! Hints from elsewhere about the jobs that are seen here, and when to use them.
 //!
-//! Somebody is asked by a thread of its own: however slow the answer is, nothing here waits for it.
+//! A thread of its own asks the source: however slow the answer is, nothing here waits for it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::RecvTimeoutError;
@@ -18,12 +18,12 @@ const EVERY: Duration = Duration::from_secs(1);
 
 type Answer = Result<Vec<KnownJob>, String>;
 
-/// What is gone by: what somebody says of a job, or what is seen here where nobody knows it, nobody answers, or it is wrong.
+/// Periods in use: those of the source, or those seen here where the source does not have the job, does not answer, or is wrong.
 #[derive(Debug)]
 pub(crate) struct HintedPeriods {
     informant: Arc<dyn HintSource>,
     heeded: AcceptedHints,
-    /// What was said last, if it is new.
+    /// Last answer, if it is new.
     heard: Arc<Mutex<Option<Answer>>>,
     trouble: Option<String>,
     /// The periods that were seen here.

@@ -18,7 +18,7 @@ impl JobName {
         Self { name: name.into(), user }
     }
 
-    /// What a user does without a job.
+    /// Returns the name for the I/O of a user without a job.
     pub(crate) fn of_user(user: u32) -> Self {
         Self { name: format!("uid:{user}").into(), user: Some(user) }
     }

@@ -8,10 +8,10 @@
 //!                                   (periods, predicted, reported or from a file)
 //! ```
 //!
-//! What is promised:
+//! Promises:
 //! - A request that waits for its turn holds no thread.
 //! - Nobody who connects can hold up anybody else: one thread hears all of them, and who says nothing is hung up on.
-//! - What is started here ends when it is dropped, its threads included.
+//! - Everything started here ends when it is dropped, its threads included.
 //!
 //! Start reading at [`Gate`], then `schedule`.
 

@@ -1,4 +1,4 @@
-//! What a program that serves others asks of the system for itself.
+//! Signals, threads and descriptors of a program that serves others.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};

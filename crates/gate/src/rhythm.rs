@@ -29,7 +29,7 @@ const SHARE_OF_CORE: f64 = 0.05;
 /// A job that did nothing for so long is hardly ever looked at.
 const BUSY_WITHIN_S: f64 = 60.0;
 
-/// What is remembered of all jobs' requests takes no more memory than this. Beyond it, whoever has most of it is listened to from the beginning.
+/// Memory for the requests of all jobs that are remembered, at most, in bytes. Beyond it, the job with most of it is observed from the beginning.
 const MOST_BYTES: usize = 64 << 20;
 
 /// A job that has done nothing for this long is over.
@@ -103,7 +103,7 @@ impl Watch {
 #[derive(Default)]
 struct Listeners {
     by_job: HashMap<JobName, Listener>,
-    /// What an evaluation costs, in seconds of a core.
+    /// Cost of an evaluation, in seconds of a core.
     evaluation_s: Option<f64>,
 }
 
@@ -112,7 +112,7 @@ struct Listeners {
 struct Listener {
     /// There once the job has shown that it goes on: most never do.
     predictor: Option<Predictor>,
-    /// What the predictor will be shown first.
+    /// Requests that the predictor will be shown first.
     early: Vec<Served>,
     phases: Phases,
 }

@@ -48,7 +48,7 @@ pub(crate) struct Rules {
     pub bandwidth_bps: Option<f64>,
     /// How many targets of that bandwidth.
     pub n_targets: usize,
-    /// What a second of ours is to the policy.
+    /// Seconds of the policy in one of ours.
     pub time_scale: f64,
 }
 
@@ -71,10 +71,10 @@ pub(crate) struct Served {
     pub bytes: u64,
 }
 
-/// What became of a job since the last time somebody asked.
+/// I/O of a job that was served since the last time somebody asked.
 pub(crate) struct Heard {
     pub job: JobName,
-    /// What its clock shows.
+    /// Time on its clock, in seconds.
     pub now_s: f64,
     pub served: Vec<Served>,
 }
@@ -232,7 +232,7 @@ impl Scheduler {
         let _ = timer.map(JoinHandle::join);
     }
 
-    /// What is left of it when everyone has let go.
+    /// Returns a weak reference, to see whether all is gone when everyone has let go.
     #[cfg(test)]
     pub(crate) fn downgrade(&self) -> std::sync::Weak<impl Sized + use<>> {
         Arc::downgrade(&self.core)
@@ -563,7 +563,7 @@ pub enum PeriodSource {
 pub struct Permit {
     core: Arc<Core>,
     held: Hold,
-    /// What arbiters elsewhere have allowed; they hear of its end after the place is free.
+    /// Permissions of arbiters elsewhere; these are notified of its end after the place is free.
     leave: Leave,
 }
 
@@ -644,7 +644,7 @@ pub struct Ticket {
     wait: Wait,
 }
 
-/// What for.
+/// Reason for the wait.
 enum Wait {
     /// Its turn here: it is in the queue.
     Turn(u64),

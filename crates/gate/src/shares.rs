@@ -8,7 +8,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// What a job did since the last look.
+/// Activity of a job since the last look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Use {
     pub user: Option<u32>,
@@ -24,11 +24,11 @@ pub(crate) struct Use {
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
     looked_s: f64,
-    /// What the storage can move, by what it did.
+    /// Bandwidth of the storage as it was measured, in bytes per second.
     rate_bps: f64,
-    /// What a user would have been served by now who always had exactly the part that everyone has, in bytes.
+    /// Bytes that a user would have been served by now who always had exactly an equal part.
     fair: f64,
-    /// What users were served.
+    /// Bytes served to users.
     served: HashMap<Option<u32>, f64>,
     /// For which part of the last seconds users have waited.
     waiting: HashMap<Option<u32>, f64>,
@@ -36,7 +36,7 @@ pub(crate) struct Shares {
 
 /// So much of the storage is divided evenly.
 const DIVIDED: f64 = 0.75;
-/// What the storage moved counts for about so long.
+/// Time for which a measurement of the storage's bandwidth counts, about, in seconds.
 const RATE_HOLDS_S: f64 = 30.0;
 /// How long someone waited counts for about so long: while they are served first, they do not wait.
 const WAITING_HOLDS_S: f64 = 5.0;
@@ -107,7 +107,7 @@ mod tests {
     }
 
     impl Storage {
-        /// What each user is served in MiB/s over `for_s`: users by what they want, in the order in which they go.
+        /// Returns the MiB/s that each user is served over `for_s`: users by what they want, in the order in which they go.
         fn serve(&mut self, for_s: u32, wants: &[(u32, f64)]) -> Vec<f64> {
             let mut served = vec![0.0; wants.len()];
             for _ in 0..4 * for_s {

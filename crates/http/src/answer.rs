@@ -4,12 +4,12 @@ use std::io::{self, BufRead, BufReader, Read};
 
 const LONGEST_HEAD: u64 = 64 << 10;
 
-/// What a server said.
+/// Response of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Its status: 200 is well.
     pub status: u16,
-    /// What it says; empty if nobody wanted to read it.
+    /// Body of the response; empty if nobody wanted to read it.
     pub body: Vec<u8>,
 }
 

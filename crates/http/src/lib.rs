@@ -17,7 +17,7 @@ mod answer;
 mod tls;
 mod url;
 
-/// What is asked.
+/// Request to a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The method: `GET`, `POST`.

@@ -1,4 +1,4 @@
-//! What a skeleton and its processes say to each other over pipes, one line each.
+//! Messages between a skeleton and its processes over pipes, one line each.
 //!
 //! The skeleton says one thing, `go TIME` (at the start, and with a time to compute also before each later burst, once
 //! all are done with the one before), and hangs up to say stop; so a process notices at once, and cleans up after itself,
@@ -25,7 +25,7 @@ pub struct Operation {
     pub bytes: u64,
 }
 
-/// What a process tells its skeleton.
+/// Message from a process to its skeleton.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     Ready,

@@ -26,7 +26,7 @@ pub struct Skeleton {
     pub compute_s: Option<f64>,
     /// No burst begins later than this after the start.
     pub until_s: Option<f64>,
-    /// What each process moves in a burst.
+    /// Bytes that each process moves in a burst.
     pub burst_bytes: u64,
     /// How many bursts.
     pub n_bursts: u32,
@@ -34,7 +34,7 @@ pub struct Skeleton {
     pub turn_probability: f64,
     /// How many processes.
     pub n_processes: u32,
-    /// What one call moves; at most `burst_bytes`.
+    /// Bytes that one call moves; at most `burst_bytes`.
     pub transfer_bytes: u64,
     /// Whether a written burst is forced to storage.
     pub sync: bool,
@@ -46,7 +46,7 @@ pub struct Skeleton {
     pub keep: bool,
     /// Whether each written burst has a file of its own.
     pub file_per_burst: bool,
-    /// What the processes find in their environment beside what is there already.
+    /// Variables that are added to the environment of the processes.
     pub environment: Vec<(&'static str, OsString)>,
 }
 
@@ -94,7 +94,7 @@ impl Skeleton {
     }
 }
 
-/// What came of it.
+/// Result of a skeleton's run.
 #[derive(Debug)]
 pub struct Performed {
     /// All operations of all processes, in order of time.
@@ -303,7 +303,7 @@ impl Drop for Crew {
     }
 }
 
-/// What the processes have said so far.
+/// Reports of the processes so far.
 struct Heard {
     n_processes: u32,
     operations: Vec<Operation>,

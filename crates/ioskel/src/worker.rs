@@ -79,7 +79,7 @@ struct Process {
     start: Instant,
     /// Hangs up when the skeleton wants to stop, or is no more.
     orders: Receiver<Instant>,
-    /// What a transfer holds, but for its stamp.
+    /// Contents of a transfer, but for its stamp.
     pattern: Vec<u8>,
     /// Where a transfer is read to.
     buffer: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What is known of a job beside its key.
+//! Facts about a job beside its key.
 
 use crate::identity::{Name, Trust};
 use crate::parameters::Parameters;
@@ -54,14 +54,14 @@ const STARTERS: &[&str] = &[
 /// Names that schedulers give to jobs that have none.
 const NO_NAMES: &[&str] = &["wrap", "interactive", "STDIN", "(null)"];
 
-/// What is known of a job beside its key.
+/// Facts about a job beside its key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// The name of its user, or their number.
     pub user: Name,
     /// Which application it is a run of: see [`crate::app_id`], or the name that the user chose.
     pub app: Name,
-    /// What people call it: its name at the scheduler, else its program.
+    /// Name for people: its name at the scheduler, else its program.
     pub name: Name,
     /// The command line of its program, cut where it is very long.
     pub command: String,
@@ -71,7 +71,7 @@ pub struct About {
     pub partition: Name,
     /// The account that the scheduler charges; empty if there is none.
     pub account: Name,
-    /// What the scheduler calls the job beside its id: `4711_3`, the third of an array; empty if there is nothing.
+    /// Name at the scheduler beside its id: `4711_3`, the third of an array; empty if there is none.
     pub alias: Name,
     /// How many processes it has: what the launcher says, or how many were seen to read or write.
     pub size: u32,

@@ -1,4 +1,4 @@
-//! What is counted.
+//! Counters of jobs.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use iotide_wire::page::{MpiClass, MpiFunction, PageHeader, PageLayer};
 use crate::identity::Name;
 use crate::limits::Limits;
 
-/// What a cell counts.
+/// Quantity that a cell counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
     /// Calls that do I/O.
@@ -27,16 +27,16 @@ pub enum Metric {
     },
     /// A counter of the program's own.
     Own {
-        /// What the program calls it.
+        /// Name given by the program.
         name: Name,
-        /// What it counts in.
+        /// Unit of the counter.
         unit: Name,
     },
     /// Time that threads of ranks lived, of processes that use MPI: computing, I/O and MPI together.
     Threads,
     /// Time that threads of other processes lived: launchers and shells, which wait for the ranks. Where there are no ranks, it is the program's.
     OtherThreads,
-    /// What the system counted of all processes in the job's cgroup, with or without a page.
+    /// Counts of the system for all processes in the job's cgroup, with or without a page.
     Cgroup {
         /// `cpu_user`, `cpu_system` (time), `device_read`, `device_write` (requests and bytes).
         what: Name,
@@ -115,7 +115,7 @@ pub struct Counters {
     cells: BTreeMap<Metric, Cell>,
 }
 
-/// What the I/O of a job adds up to.
+/// Sums over the I/O of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoSums {
     /// All that read.
@@ -214,7 +214,7 @@ impl Counters {
         self.cells.is_empty()
     }
 
-    /// What the I/O adds up to.
+    /// Returns the sums over the I/O.
     pub fn io(&self) -> IoSums {
         let mut sums = IoSums::default();
         for (metric, cell) in &self.cells {
@@ -244,7 +244,7 @@ impl Counters {
         if of_ranks.is_zero() { self.get(&Metric::OtherThreads) } else { of_ranks }
     }
 
-    /// What the calls of MPI add up to, without those that are I/O.
+    /// Returns the sum over the calls of MPI, without those that are I/O.
     pub fn mpi(&self) -> Cell {
         let mut sum = Cell::default();
         for (metric, cell) in &self.cells {

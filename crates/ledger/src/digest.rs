@@ -1,4 +1,4 @@
-//! What tells one application from another.
+//! Ids that tell one application from another.
 
 use iotide_wire::sha256;
 

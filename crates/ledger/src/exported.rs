@@ -1,4 +1,4 @@
-//! What exporters of others show: the text format of Prometheus (0.0.4) and OpenMetrics, read and written again beside ours.
+//! Metrics of other exporters: the text format of Prometheus (0.0.4) and OpenMetrics, read and written again beside ours.
 //!
 //! Values stay as they are: a counter is what its exporter says it is, whoever asks and however often, and a histogram keeps its buckets, sum and
 //! count. Only labels are added, which say where it comes from.
@@ -20,7 +20,7 @@ const MOST_LABELS: usize = 64;
 /// Names that are ours: what an exporter shows under them would pass for what we have counted.
 const OURS: &str = "iotide_";
 
-/// What a family of samples is.
+/// Kind of a family of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Counter,
@@ -53,7 +53,7 @@ impl Kind {
         }
     }
 
-    /// What names of samples may end in beside the name of the family.
+    /// Returns the suffixes that names of samples may have beside the name of the family.
     fn ends(self) -> &'static [&'static str] {
         match self {
             Self::Counter => &["", "_total"],
@@ -91,7 +91,7 @@ struct Sample {
     value: f64,
 }
 
-/// What an exporter shows.
+/// Metrics of an exporter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Exported {
     families: BTreeMap<String, Family>,

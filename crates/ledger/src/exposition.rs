@@ -63,7 +63,7 @@ pub struct Exposition {
     names: Vec<&'static str>,
 }
 
-/// What a family of samples is.
+/// Kind of a family of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It only grows.

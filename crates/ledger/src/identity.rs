@@ -32,7 +32,7 @@ pub enum IdError {
     BadByte {
         /// Where.
         index: usize,
-        /// What.
+        /// Value of the byte.
         byte: u8,
     },
 }

@@ -47,7 +47,7 @@ impl Limits {
     }
 }
 
-/// What was refused.
+/// Kinds of refusals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Refusal {

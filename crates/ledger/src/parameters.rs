@@ -1,8 +1,8 @@
-//! What a run was asked to do, in numbers.
+//! Parameters of a run, in numbers.
 
 /// The parameters of a run that its user names (`IOTIDE_PARAMS="nx=512,steps=10"`), in the order of their names.
 ///
-/// What is no parameter is left out: a name is a letter or `_` followed by letters, digits and `_`, at most 32 in all; a value is a finite number.
+/// Anything that is not a parameter is left out: a name is a letter or `_` followed by letters, digits and `_`, at most 32 in all; a value is a finite number.
 /// `size` is the number of processes and cannot be chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Parameters(Box<str>);

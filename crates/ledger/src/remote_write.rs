@@ -1,4 +1,4 @@
-//! What a receiver of Prometheus' remote-write protocol, version 1.0, is sent.
+//! Requests to a receiver of Prometheus' remote-write protocol, version 1.0.
 //!
 //! A request is a `WriteRequest` of protocol buffers; how it is compressed and sent is not decided here. Of the format three messages and four kinds of fields
 //! are used, so they are written by hand.

@@ -17,7 +17,7 @@ use crate::zmtp::Puller;
 pub(crate) struct Connection {
     socket: Socket,
     kind: Kind,
-    /// What is still to be sent.
+    /// Bytes that are still to be sent.
     output: Vec<u8>,
     /// Whether it is to be closed once that is sent.
     pub(crate) closing: bool,
@@ -41,7 +41,7 @@ enum Kind {
     Zmq(Puller),
 }
 
-/// What came of a look at a connection.
+/// Result of a look at a connection.
 pub(crate) struct Heard {
     pub(crate) is_open: bool,
     /// Whether events may have come.
@@ -81,11 +81,11 @@ impl Answers {
     }
 }
 
-/// What all connections share.
+/// State that all connections share.
 pub(crate) struct Shared<'a> {
     pub(crate) jobs: &'a mut TracedJobs,
     pub(crate) messages: &'a mut Messages,
-    /// What is told to those who ask.
+    /// Answers for those who ask.
     pub(crate) answers: &'a Answers,
     pub(crate) notices: &'a mut Vec<String>,
 }

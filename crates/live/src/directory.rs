@@ -1,4 +1,4 @@
-//! What the tracer writes: a directory with one stream per process, each of which grows.
+//! Directory that the tracer writes: one stream per process, each of which grows.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};

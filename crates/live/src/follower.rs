@@ -6,9 +6,9 @@ use crate::{Engine, Jobs, Live, LiveError, Summary};
 
 /// Follows jobs and predicts, one turn at a time.
 pub struct Follower {
-    /// What is followed.
+    /// Source that is followed.
     pub live: Live,
-    /// What is known of each job.
+    /// State of each job.
     pub jobs: Jobs,
 }
 
@@ -23,7 +23,7 @@ pub enum End {
 
 /// How long after data came more of it may belong to it: what is flushed at once is evaluated at once.
 const BREATH: Duration = Duration::from_millis(50);
-/// What never pauses is evaluated this often all the same.
+/// Longest time without an evaluation where data never pause.
 const LONGEST_BREATH: Duration = Duration::from_millis(500);
 /// How long after its last process has ended a job may still have another one to begin.
 const LINGER: Duration = Duration::from_millis(1500);

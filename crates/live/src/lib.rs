@@ -11,7 +11,7 @@
 //! [`Jobs`] is such a set of sinks: it keeps what was seen of each job, tells what time it is there, and predicts.
 //! [`Follower`] runs both to the end.
 //!
-//! What the tracer sends by socket and what it writes to its files may overlap and come in any order: blocks are numbered, and
+//! Data that the tracer sends by socket and data that it writes to its files may overlap and come in any order: blocks are numbered, and
 //! count once. A follower that is started again reads its files from the beginning, which gives the same events.
 //!
 //! # Design constraints

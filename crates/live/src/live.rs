@@ -23,18 +23,18 @@ use crate::outbox::Word;
 use crate::tail::Tail;
 use crate::watch::{Change, Watch};
 
-/// What a follower can do without.
+/// Optional settings of a follower.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// How to read files, and messages by ZeroMQ.
     pub open: OpenOptions,
     /// Look this often instead of being told by the kernel.
     pub look_every: Option<Duration>,
-    /// What peers may take.
+    /// Limits for peers.
     pub limits: Limits,
 }
 
-/// What peers may take.
+/// Limits for peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at once; who comes later is turned away.
@@ -58,7 +58,7 @@ pub enum LiveError {
     Listen {
         /// The address.
         address: String,
-        /// What the system said.
+        /// Error of the system.
         cause: io::Error,
     },
     /// A file cannot be read.
@@ -254,7 +254,7 @@ impl Live {
         Ok(Summary { jobs, format: self.format, notices: std::mem::take(&mut self.notices) })
     }
 
-    /// What happened that a user should know, once.
+    /// Takes the notices for the user, so that each is issued once.
     pub fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }
@@ -274,7 +274,7 @@ impl Live {
         self.jobs.jobs().len().max(1)
     }
 
-    /// What a job is called; empty if nobody has named it.
+    /// Returns the name of a job; empty if nobody has named it.
     pub fn job_name(&self, job: usize) -> &str {
         self.jobs.jobs().get(job).map_or("", TracedJob::name)
     }
@@ -284,7 +284,7 @@ impl Live {
         self.jobs.jobs().get(job)?.origin_unix_ns().map(|origin_ns| origin_ns as f64 * 1e-9)
     }
 
-    /// What is known of a job.
+    /// Returns the facts about a job.
     pub fn job_info(&self, job: usize) -> JobInfo {
         let is_known = |job: &&TracedJob| job.origin_unix_ns().is_some();
         self.jobs.jobs().get(job).filter(is_known).map_or_else(JobInfo::default, TracedJob::job)
@@ -547,14 +547,14 @@ impl Live {
     }
 }
 
-/// What was followed, at the end.
+/// Summary of the jobs that were followed, at the end.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// What is known of each job.
+    /// Facts about each job.
     pub jobs: Vec<JobInfo>,
     /// The format of its files.
     pub format: Option<Format>,
-    /// What happened since they were last asked for.
+    /// Notices since they were last asked for.
     pub notices: Vec<String>,
 }
 
@@ -564,7 +564,7 @@ enum There {
     Other,
 }
 
-/// What is at a path; `None` if nothing is, or too little to tell.
+/// Returns the kind of file at a path; `None` if there is none, or too little to tell.
 fn what_is_at(path: &Path) -> Option<There> {
     if path.metadata().ok()?.is_dir() {
         return Some(There::Directory);

@@ -1,4 +1,4 @@
-//! What a reader in a thread of its own has found, on its way to whoever takes its turn.
+//! Findings of a reader in a thread of its own, on their way to whoever takes its turn.
 
 use std::io::Write;
 use std::ops::ControlFlow;

@@ -139,7 +139,7 @@ enum Ended {
     Replaced(Next),
 }
 
-/// What is read next.
+/// File that is read next.
 #[derive(Debug, Default)]
 struct Next {
     /// The file; `None` for the one that the path leads to.
@@ -159,7 +159,7 @@ struct Growing {
     head: Vec<u8>,
     /// The last bytes before `at`: if they are others now, it is another file.
     last: Vec<u8>,
-    /// What was read; of a text, the last line waits here until it is whole.
+    /// Bytes that were read; of a text, the last line waits here until it is whole.
     held: Vec<u8>,
     /// How much of `held` may be given on.
     given: usize,
@@ -409,16 +409,16 @@ enum Look {
     Other,
 }
 
-/// What is seen of a file at a look, all of it at different moments.
+/// State of a file at a look, all of it at different moments.
 #[derive(Clone, Copy, Debug)]
 struct Sight {
-    /// What was read of it.
+    /// Bytes that were read of it.
     n_read: u64,
-    /// What is in it now.
+    /// Bytes in it now.
     n_open: u64,
     /// Whether it has what was read last where it was read.
     is_as_read: bool,
-    /// What is in the file that has its name now, if that is another one.
+    /// Bytes in the file that has its name now, if that is another one.
     n_of_other: Option<u64>,
 }
 

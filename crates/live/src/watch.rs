@@ -19,7 +19,7 @@ pub(crate) struct Watch {
     pub(crate) look_every: Duration,
 }
 
-/// What changed.
+/// Change in a directory.
 pub(crate) enum Change {
     /// This name in this directory.
     File(PathBuf, OsString),
@@ -61,12 +61,12 @@ impl Watch {
         }
     }
 
-    /// What to wait for.
+    /// Returns the descriptor to wait for.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.inotify.as_ref().map(|fd| fd.as_fd())
     }
 
-    /// What has changed since the last time.
+    /// Returns the changes since the last call.
     pub(crate) fn changes(&mut self) -> Vec<Change> {
         let Some(inotify) = &self.inotify else { return Vec::new() };
         let mut buffer = [MaybeUninit::uninit(); 16 << 10];

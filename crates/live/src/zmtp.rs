@@ -8,7 +8,7 @@
 #[derive(Debug)]
 pub struct Puller {
     state: State,
-    /// What came and is not a whole greeting or frame yet.
+    /// Bytes that came and are not a whole greeting or frame yet.
     input: Vec<u8>,
     output: Vec<u8>,
 }
@@ -20,7 +20,7 @@ enum State {
     Open,
 }
 
-/// What a peer did wrong.
+/// Fault of a peer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ZmtpFault {
@@ -94,7 +94,7 @@ impl Puller {
         done
     }
 
-    /// What is to be sent to the peer, once.
+    /// Takes the bytes to be sent to the peer.
     pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.output)
     }
@@ -104,7 +104,7 @@ impl Puller {
         self.input.len()
     }
 
-    /// What is whole at the front of `bytes`; `None` if more is needed.
+    /// Returns the greeting or frame that is whole at the front of `bytes`; `None` if more is needed.
     fn step(&self, bytes: &[u8]) -> Result<Option<Found>, ZmtpFault> {
         if self.state == State::Greeting {
             return check_greeting(bytes)
@@ -238,7 +238,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a PUSH socket sends: greeting, READY, then these messages.
+    /// Returns the bytes that a PUSH socket sends: greeting, READY, then these messages.
     pub(crate) fn pushed(messages: &[&[u8]]) -> Vec<u8> {
         let mut bytes = greeting();
         bytes.extend(command(b"\x05READY\x0bSocket-Type\0\0\0\x04PUSH\x08Identity\0\0\0\0"));

@@ -20,7 +20,7 @@ use crate::text;
 pub struct Plot {
     /// A word for file names and anchors.
     pub name: &'static str,
-    /// What it shows, as a heading.
+    /// Subject of the picture, as a heading.
     pub title: &'static str,
     /// How to read it, as a sentence.
     pub caption: String,
@@ -28,15 +28,15 @@ pub struct Plot {
     pub x: Axis,
     /// From bottom to top.
     pub y: Axis,
-    /// What is shaded.
+    /// Stretches that are shaded.
     pub bands: Vec<Band>,
-    /// What is drawn, the last on top.
+    /// Series that are drawn, the last on top.
     pub series: Vec<Series>,
     /// Lines across the picture.
     pub marks: Vec<Mark>,
     /// Places that are to be seen.
     pub dots: Vec<[f64; 2]>,
-    /// What the legend says beside the series: class and label.
+    /// Entries of the legend beside the series: class and label.
     #[serde(skip)]
     pub keys: Vec<(String, String)>,
 }
@@ -232,10 +232,10 @@ const COLUMNS: usize = (RIGHT - LEFT) as usize;
 /// The most values of a series that go into a page: beyond that, columns of lowest, mean and highest.
 pub const EMBEDDED: usize = 3072;
 
-/// What a side of a picture measures.
+/// Axis of a picture.
 #[derive(Clone, Debug, Serialize)]
 pub struct Axis {
-    /// What it says beside it.
+    /// Label of the axis.
     pub label: String,
     lo: f64,
     hi: f64,
@@ -310,12 +310,12 @@ impl Axis {
         Self { log: true, lo, ..self }
     }
 
-    /// What is subtracted from a value before it is shown, and the unit it has then.
+    /// Returns the number that is subtracted from a value before it is shown, and the unit it has then.
     pub(crate) fn shown_as(&self) -> (f64, &'static str) {
         (self.origin, self.unit)
     }
 
-    /// What it measures, with the unit of values as they are.
+    /// Returns the quantity on the axis, with the unit of values as they are.
     pub(crate) fn plain_name(&self) -> String {
         let name = self.label.rsplit_once(" (").map_or(self.label.as_str(), |(name, _)| name);
         let unit = match self.unit {
@@ -412,7 +412,7 @@ pub struct Band {
     pub from: f64,
     /// Where it ends.
     pub to: f64,
-    /// What it stands for.
+    /// Kind of the band.
     pub kind: BandKind,
     /// Which of the colours it has.
     pub colour: usize,
@@ -438,7 +438,7 @@ impl Band {
     }
 }
 
-/// What a band stands for.
+/// Meaning of a band.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BandKind {
@@ -471,7 +471,7 @@ pub fn merged(bands: &[Band], gap: f64) -> Vec<Band> {
 pub struct Mark {
     /// Where.
     pub at: f64,
-    /// What stands beside it.
+    /// Label beside the line.
     pub label: String,
     /// Whether it is the one that counts.
     pub strong: bool,

@@ -11,7 +11,7 @@ use crate::text;
 /// The numbers of a picture, in plain units: what stands in the table behind it and in the JSON form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Numbers {
-    /// What each column holds, with its unit.
+    /// Content of each column, with its unit.
     pub columns: Vec<String>,
     /// The rows, each as long as `columns`.
     #[serde(serialize_with = "rows_of_numbers")]
@@ -19,7 +19,7 @@ pub struct Numbers {
     /// How the numbers of each column look to people.
     #[serde(skip)]
     shown: Vec<Shown>,
-    /// What the first column is called where people read it, with what it is counted from.
+    /// Name of the first column for readers, with the origin of its values.
     #[serde(skip)]
     place: String,
 }
@@ -188,7 +188,7 @@ impl Plot {
         )
     }
 
-    /// What the colours mean, as words that wrap where a picture is narrow.
+    /// Returns the legend of the colours, as words that wrap where a picture is narrow.
     fn legend_html(&self) -> String {
         let mut entries: Vec<(String, &str)> = Vec::new();
         for series in self.series.iter().filter(|series| !series.label.is_empty()) {

@@ -6,16 +6,16 @@ use crate::palette;
 use crate::policy::content_security_policy;
 use crate::text;
 
-/// What draws a picture again where a reader zooms, sorts tables and searches in them.
+/// Script that draws a picture again where a reader zooms, and sorts and searches tables.
 pub const SCRIPT: &str = concat!("\n", include_str!("charts.js"), include_str!("ranks.js"));
 
 /// The part of it that draws plots, sorts and searches: `charts.watch` does so for what is put on a page later.
 pub const CHARTS: &str = include_str!("charts.js");
 
-/// What all pages wear, without colours.
+/// Style of all pages, without colours.
 pub const STYLE: &str = include_str!("page.css");
 
-/// What ends every page whose content stands in `<main>`.
+/// End of every page whose content stands in `<main>`.
 pub const FOOT: &str = "</main>\n</body>\n</html>\n";
 
 /// The tag that opens a page; scripts learn from it which units the page has.
@@ -38,7 +38,7 @@ pub fn head(title: &str, style: &str, script: &str) -> String {
     )
 }
 
-/// What all pages wear, in light and in dark, and `more` after it.
+/// Returns the style of all pages, in light and in dark, and `more` after it.
 pub fn own_style(more: &str) -> String {
     format!(
         "\n{}\n{}\n@media (prefers-color-scheme: dark){{{}}}\n{more}",

@@ -1,4 +1,4 @@
-//! What a page may do: run and wear exactly what it was made with, fetch nothing and send nothing.
+//! Policy of a page: it runs only the script and uses only the style it was made with, fetches nothing and sends nothing.
 //!
 //! The script and the style are named by their hash, so that whatever else should come to stand in the page, by a name that was not escaped
 //! say, is neither run nor worn. Widths in attributes are the page's own numbers; a hash cannot name those.

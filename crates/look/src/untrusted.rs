@@ -40,7 +40,7 @@ impl Untrusted {
         self.0.starts_with(&other.0)
     }
 
-    /// What it says, for those who look something up by it or write a format that is read again. Not to be shown.
+    /// Returns the text as it was given, for lookups and for formats that are read again. Not to be shown.
     pub fn as_said(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! What a file is, in the words of the backing file system and of FUSE.
+//! Attributes of a file, in the types of the backing file system and of FUSE.
 
 use std::time::{Duration, SystemTime};
 

@@ -7,7 +7,7 @@
 //!                                                                    └─ and may be asked by programs past the mount (`listen`)
 //! ```
 //!
-//! What is promised:
+//! Guarantees:
 //! - Nothing is kept here: a write that was answered is with the backing file system, an fsync that was answered with its
 //!   device. Killing this program loses nothing that a job was told is safe.
 //! - Requests that wait for their turn hold no thread, so they never keep another job's metadata waiting.
@@ -49,7 +49,7 @@ mod readers;
 /// So many requests may wait for something that users do (leases, locks, slow syncs) at once.
 const MAY_WAIT: usize = 64;
 
-/// What is mounted where, and how requests are served.
+/// Directories of a mount, and how requests are served.
 #[derive(Clone, Debug)]
 pub struct MountConfig {
     /// The directory that is shown.
@@ -99,7 +99,7 @@ pub enum MountError {
     Backing {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         cause: io::Error,
     },
     /// The mount point cannot be used.
@@ -107,7 +107,7 @@ pub enum MountError {
     Mountpoint {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         cause: io::Error,
     },
     /// A mount whose program has ended is in the way.
@@ -132,7 +132,7 @@ pub enum MountError {
     Refused {
         /// The mount point.
         path: PathBuf,
-        /// What it said.
+        /// Error of the attempt to mount.
         cause: io::Error,
     },
     /// Requests cannot be scheduled.
@@ -154,7 +154,7 @@ pub struct Mounted {
     gate: Gate,
 }
 
-/// What a mount that is being served waits for.
+/// Event that a mount waits for while it is served.
 #[derive(Debug)]
 enum Event {
     Signal,
@@ -288,7 +288,7 @@ fn is_ours(mounts: &str, path: &Path) -> bool {
     here.next_back().is_some_and(|source| source.split(':').next() == Some(SOURCE))
 }
 
-/// What the table of mounts says of where ours come from: `iotide:/lustre/scratch`. As root, fuser does not set the kind.
+/// Source of our mounts in the table of mounts: `iotide:/lustre/scratch`. As root, fuser does not set the kind.
 const SOURCE: &str = "iotide";
 
 /// Checks that the two directories go together, and opens the backing one before the mount can hide it.

@@ -410,7 +410,7 @@ mod tests {
         }
     }
 
-    /// What comes of a wish of someone who does not wait.
+    /// Returns the outcome of a request whose caller does not wait.
     fn outcome(locks: &Locks, wish: LockRequest, open: impl Open) -> Result<()> {
         let (answer, answered) = channel();
         locks.set(7, wish, None, open, move |outcome| answer.send(outcome).unwrap());

@@ -49,7 +49,7 @@ struct Table {
 /// A file the kernel knows of.
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// What the kernel calls it.
+    /// Number of the file in the kernel.
     pub number: u64,
     /// Whether it is a file, a directory or a link; that never changes.
     pub kind: FileType,
@@ -346,7 +346,7 @@ fn open_path(parent: impl AsFd, name: &OsStr) -> Result<OwnedFd> {
 
 const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
-/// What the file behind a descriptor is.
+/// Returns the status of the file behind a descriptor.
 pub(crate) fn stat_fd(fd: impl AsFd) -> Result<Statx> {
     statx(fd, c"", AtFlags::EMPTY_PATH, WANTED)
 }

@@ -15,7 +15,7 @@ use rustix::thread::{
 
 use crate::groups::Groups;
 
-/// What this process may do.
+/// Privileges of this process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Privilege {
     sets: Option<CapabilitySets>,

@@ -157,7 +157,7 @@ const K_SIGMA_SUSPECT: f64 = 0.01;
 const ADWIN_DELTA: f64 = 0.002;
 /// No more values than this are kept.
 const MOST_KEPT: usize = 64;
-/// What [`ChangeDetector::new`]'s `least_spread` weighs, in values.
+/// Weight of [`ChangeDetector::new`]'s `least_spread`, in values.
 const PRIOR_VALUES: f64 = 2.0;
 
 fn push_k_sigma(level: &mut Level, suspect: &mut Option<f64>, value: f64) -> Option<Vec<f64>> {

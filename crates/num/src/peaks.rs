@@ -1,6 +1,6 @@
 //! Where a series has its peaks.
 
-/// What makes a local maximum a peak; what is `None` is not asked for.
+/// Conditions under which a local maximum is a peak; `None` sets no condition.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PeakConditions {
     /// The least value at the peak.

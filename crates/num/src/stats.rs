@@ -93,7 +93,7 @@ pub fn quantiles_across<const N: usize>(mut series: Vec<Vec<f64>>, qs: [f64; N])
     quantiles
 }
 
-/// What [`quantiles_across`] is, at one place.
+/// Returns [`quantiles_across`] at one place.
 fn quantiles_at<const N: usize>(series: &[Vec<f64>], i: usize, qs: [f64; N]) -> [f64; N] {
     let mut column: Vec<f64> = series.iter().map(|x| x[i]).filter(|value| !value.is_nan()).collect();
     column.sort_unstable_by(f64::total_cmp);

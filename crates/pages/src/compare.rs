@@ -328,7 +328,7 @@ const MIDDLE: f64 = STRIP_HEIGHT as f64 / 2.0;
 /// A path of which a page shows both ends.
 const MOST_PATH: usize = 300;
 
-/// What a page carries for those who want the numbers; more than this is left to `--format json`.
+/// Maximum size of the data in a page, in bytes of JSON; more than this is left to `--format json`.
 const MOST_DATA: usize = 400_000;
 
 fn class(verdict: Verdict) -> &'static str {

@@ -1,4 +1,4 @@
-//! What is expected of the storage as part of a page: two charts, and what they are based on.
+//! Forecast for the storage as part of a page: two charts, and the data they are based on.
 
 use iotide_look::chart::{Axis, Look, Series, Xs};
 use iotide_look::html::escape;

@@ -212,7 +212,7 @@ type Curve = (&'static str, Vec<(f64, Figure)>);
 /// How large curves are drawn.
 struct Frame {
     wide: f64,
-    /// What is left at the right for names of the curves; without them there is a list of keys.
+    /// Space at the right for names of the curves; without it there is a list of keys.
     names: Option<f64>,
 }
 

@@ -60,8 +60,8 @@ fn decisions_in_words(demo: &LoopDemo) -> String {
     html
 }
 
-/// What the axis of the pictures must hold: what was written between two looks may be more than the storage lets through in that time, for a look is
-/// sometimes late.
+/// Returns the maximum of the bandwidth axis. It may be above the bandwidth of the storage: a sample is sometimes late, and more was written
+/// since the one before.
 fn highest_bps(demo: &LoopDemo) -> f64 {
     let of_run =
         |run: &LoopRun| (0..demo.jobs.len()).flat_map(|job| rates_bps(run, job).1).fold(0.0, f64::max);

@@ -24,7 +24,7 @@ mod timeline;
 /// A report with the plots of each run, in the order of its runs.
 #[derive(Clone, Debug)]
 pub struct RunPage {
-    /// What was found.
+    /// Results of the runs.
     pub report: Report,
     /// The plots of each run.
     pub plots: Vec<Vec<Plot>>,
@@ -93,7 +93,7 @@ fn page(report: &Report, pictures: &[Vec<Plot>]) -> String {
     html
 }
 
-/// What a run's part of the page consists of, in order.
+/// Returns the sections of a run's part of the page, in order.
 fn sections(run: &Run, plots: &[Plot], run_idx: usize) -> Vec<Section> {
     let mut sections: Vec<Section> = issues::issues(run).into_iter().collect();
     let mut plots = plots.iter().map(|plot| picture(plot, run_idx));
@@ -136,7 +136,7 @@ fn write_run(html: &mut String, run: &Run, plots: &[Plot], run_idx: usize, conte
     html.push_str("</div>\n");
 }
 
-/// What one asks first.
+/// Returns the card with the main facts.
 fn card(run: &Run) -> String {
     let issues = run.issues.as_ref();
     match &run.card {
@@ -154,7 +154,7 @@ fn picture(plot: &Plot, run_idx: usize) -> Section {
     Section { id: plot.name, title: plot.title.to_owned(), body, narrow: false }
 }
 
-/// What kind of I/O it does.
+/// Returns the labels of the run, which state its kind of I/O.
 fn labels(run: &Run) -> Option<Section> {
     let evidence = run.evidence.as_ref()?;
     let body = table(["label", "confidence", "numbers"], evidence.cells());
@@ -431,7 +431,7 @@ mod tests {
         html[from..until].to_owned()
     }
 
-    /// What a reader sees of a section: a line per row, without pictures.
+    /// Returns the visible text of a section: a line per row, without pictures.
     fn read_out(html: &str) -> String {
         let mut text = String::new();
         let mut rest = html.replace("</td>", " | ").replace("</th>", " | ").replace('\u{a0}', " ");

@@ -15,7 +15,7 @@ pub struct SampledRun {
     /// Names and values, for people.
     facts: Vec<(&'static str, Untrusted)>,
     labels: Vec<Untrusted>,
-    /// What each label is based on, in words.
+    /// Evidence for each label, in words.
     evidence: Vec<Untrusted>,
 }
 
@@ -66,7 +66,7 @@ fn evidence_in_words(name: &str, value: f64) -> String {
 
 const SCRIPT: &str = concat!("\n", include_str!("sample/page.js"));
 
-/// What a page may weigh; runs that do not fit are left out, and said to be.
+/// Maximum size of the data in a page, in bytes; runs that do not fit are left out, and the page states their number.
 const MOST_BYTES: usize = 900_000;
 
 #[derive(Serialize)]

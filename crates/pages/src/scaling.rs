@@ -28,7 +28,7 @@ impl Page for ScalingReport {
 
 const SCRIPT: &str = concat!("\n", include_str!("scaling/page.js"));
 
-/// What a page may weigh; what does not fit is in the JSON.
+/// Maximum size of the data in a page, in bytes; data that does not fit is in the JSON.
 const MOST_BYTES: usize = 880_000;
 
 fn page(report: &ScalingReport) -> String {

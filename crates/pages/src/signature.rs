@@ -109,7 +109,7 @@ fn page_head(title: &str, headline: &str, path: &str) -> String {
         )
 }
 
-/// What ends it.
+/// Returns the end of the page.
 fn page_foot() -> String {
     format!(
         "</main>\n<footer>Made by iotide {}.</footer>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
@@ -117,7 +117,7 @@ fn page_foot() -> String {
     )
 }
 
-/// What is what in a picture.
+/// Legend of a picture.
 const LEGEND: &str = "<ul class=\"legend\"><li class=\"signature\">the signature: what the runs have in common</li>\
      <li class=\"sample\">the load of the servers during each run, with what others did</li><li class=\"burst\">a burst of the signature</li></ul>\n";
 

@@ -131,7 +131,7 @@ fn bytes_axis(label: &str, highest: f64) -> Axis {
     Axis::linear(label, 0.0, highest * 1.06, factor, unit)
 }
 
-/// What became of the job, in a sentence.
+/// Returns the outcome of the job, in a sentence.
 fn in_words(entry: &StagingEntry) -> String {
     let ends = match (entry.run_time_s, entry.safe_after_end_s) {
         (Some(run), Some(safe)) => format!(

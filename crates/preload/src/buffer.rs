@@ -523,7 +523,7 @@ impl Thread {
     }
 }
 
-/// What all threads together have seen.
+/// Sums over all threads.
 pub struct Seen {
     /// Bytes read by calls of the system.
     pub read: u64,

@@ -1,4 +1,4 @@
-//! What time it is, for the price of a few nanoseconds.
+//! Time, at a cost of a few nanoseconds.
 //!
 //! `clock_gettime` costs 25–40 ns and a hook needs it twice. Where the processor states that its cycle counter runs at a constant
 //! rate, and the kernel itself trusts it as its clock (so it agrees between cores), the counter is read directly. Nobody calibrates it:
@@ -17,7 +17,7 @@ pub fn start() {
     COUNTS_CYCLES.store(cycle_counter_is_a_clock(), Relaxed);
 }
 
-/// What ticks are in this process.
+/// Returns the kind of ticks in this process.
 pub fn kind() -> ClockKind {
     if COUNTS_CYCLES.load(Relaxed) { ClockKind::CycleCounter } else { ClockKind::MonotonicNanos }
 }
@@ -61,7 +61,7 @@ pub fn coarse_nanos() -> u64 {
     nanos(libc::CLOCK_MONOTONIC_COARSE)
 }
 
-/// What to add to the monotonic clock to get nanoseconds since the Unix epoch.
+/// Returns the nanoseconds to add to the monotonic clock to get the time since the Unix epoch.
 pub fn realtime_offset_ns() -> i64 {
     let before = nanos(libc::CLOCK_MONOTONIC);
     let real = nanos(libc::CLOCK_REALTIME);

@@ -27,7 +27,7 @@ use iotide_wire::page::PageText;
 
 use crate::sys;
 
-/// What is left out unless `IOTIDE_INCLUDE` names it: what the system, the loader, and the start of MPI touch on their own.
+/// Paths that are left out unless `IOTIDE_INCLUDE` names them: those that the system, the loader, and the start of MPI touch on their own.
 pub const EXCLUDED: &[&[u8]] = &[
     b"/proc",
     b"/sys",
@@ -116,7 +116,7 @@ impl<const N: usize> Bytes<N> {
     }
 }
 
-/// What the environment asks for and says of the job.
+/// Settings and job information from the environment.
 pub struct Config {
     /// The trace directory, absolute.
     pub directory: Bytes<2048>,
@@ -144,9 +144,9 @@ pub struct Config {
     pub job_id: Bytes<256>,
     /// The variable that says so.
     pub job_source: Bytes<33>,
-    /// What the scheduler calls the job beside its name.
+    /// Scheduler's second name for the job.
     pub alias: Bytes<64>,
-    /// What `iotide record` calls the run.
+    /// Name of the run by `iotide record`.
     pub run: Bytes<64>,
     /// Whether calls on MPI's own files are recorded below the MPI-IO calls they serve.
     pub nested: bool,
@@ -309,7 +309,7 @@ fn job_name() -> Option<&'static [u8]> {
     [c"SLURM_JOB_NAME", c"PBS_JOBNAME", c"LSB_JOBNAME"].into_iter().find_map(variable)
 }
 
-/// What a page says of the job beside what a trace says, too.
+/// Returns the texts about the job that a page has beyond those of a trace.
 pub fn page_texts() -> impl Iterator<Item = (PageText, &'static [u8])> {
     let mut texts = [
         (PageText::App, variable(c"IOTIDE_APP")),

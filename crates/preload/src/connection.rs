@@ -19,7 +19,7 @@ pub struct Connection {
     /// Which socket that is: a program that closes all descriptors it does not know closes ours, too.
     inode: AtomicU64,
     is_up: AtomicBool,
-    /// What was wrong when it last did not come about.
+    /// Error of the last failed attempt to connect.
     error: AtomicI32,
 }
 

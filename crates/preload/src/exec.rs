@@ -19,7 +19,7 @@ const MAX_OURS: usize = 32;
 /// How many variables an environment may have to get ours put back.
 const MAX_VARIABLES: usize = 1024;
 
-/// What children need, copied when we were loaded: the program may change its own.
+/// Variables that children need, copied when we were loaded: the program may change its own.
 struct Kept {
     text: Bytes<12288>,
     /// Where each variable begins, and how long its name is, `=` included.

@@ -20,7 +20,7 @@ pub const N_NAMES: usize = 1 << 16;
 /// How far a name may stand from where its hash points.
 const MAX_PROBES: usize = 64;
 
-/// What is known of a descriptor: 0 is nothing yet.
+/// Bits of the entry of a descriptor: 0 means that nothing is known yet.
 const KNOWN: u32 = 1 << 31;
 const IGNORED: u32 = 1 << 30;
 const OF_MPI: u32 = 1 << 29;
@@ -223,7 +223,7 @@ fn begin_at(fd: i32, appends: bool) {
     }
 }
 
-/// What is known of a path as it stands; `None` if the system must be asked.
+/// Returns the entry of a path as it stands; `None` if the system must be asked.
 fn given(directory: i32, path: &[u8]) -> Option<u32> {
     let work = Work::begin()?;
     if work.is_in_mpi() {
@@ -454,7 +454,7 @@ fn look_up(fd: i32, slot: &AtomicU32) -> u32 {
     known
 }
 
-/// What is known of a descriptor that is looked at now, in a call of MPI or not.
+/// Returns the entry of a descriptor that is looked at now, in a call of MPI or not.
 fn in_mpi(work: &Work, known: u32) -> u32 {
     match (work.is_in_mpi(), config::get().nested) {
         (false, _) => known,

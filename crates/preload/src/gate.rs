@@ -36,7 +36,7 @@ static BYPASS: AtomicU64 = AtomicU64::new(0);
 
 /// An arbiter, and what it has let this program do.
 struct Target {
-    /// What is left of the lease, in bytes. May fall below nought: then there is nothing left.
+    /// Bytes left of the lease. May fall below zero: then nothing is left.
     left: AtomicI64,
     /// When the lease ends, on the coarse clock.
     until_ns: AtomicU64,
@@ -112,7 +112,7 @@ pub fn learn(file: u32, path: &[u8]) {
     }
 }
 
-/// What became of asking, so far.
+/// Returns the totals of requests to arbiters so far.
 pub fn totals() -> [(Total, u64); 4] {
     [
         (Total::GateDenied, N_DENIED.load(Relaxed)),
@@ -234,7 +234,7 @@ fn ask(op: Op, number: u8, rule: &GateRule, position: u64, bytes: u64) -> Pass {
     pass
 }
 
-/// What an arbiter has allowed.
+/// Permission from an arbiter.
 enum Leave {
     /// This request; it wants to hear when that is over.
     Once,

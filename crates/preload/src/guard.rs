@@ -1,4 +1,4 @@
-//! What a hook must leave as it found it.
+//! State that a hook must leave as it found it.
 
 /// Puts `errno` back when it goes: the program must see what its own call left there.
 pub struct KeepErrno(i32);

@@ -96,7 +96,7 @@ hooks! {
     }
 }
 
-/// What a system call returned, as `libaio` returns it: the error number, negative.
+/// Converts the result of a system call to that of `libaio`: the error number, negative.
 fn as_function(result: c_long) -> c_int {
     if result < 0 { -errno() } else { result as c_int }
 }

@@ -1,4 +1,4 @@
-//! What had to be left out, counted by kind.
+//! Losses of records, counted by kind.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -38,7 +38,7 @@ macro_rules! mpi {
         /// As of the function it stands in front of.
         #[cfg_attr(not(test), unsafe(no_mangle))]
         pub unsafe extern "C-unwind" fn $name($($arg: usize),*) -> c_int {
-            /// What is recorded of this function, and where it is counted; asked at compile time.
+            /// Returns the recorded call of this function, and where it is counted; evaluated at compile time.
             #[allow(dead_code)]
             const fn call(op: Op) -> Named {
                 Named { call: Call::of_symbol(stringify!($name), op), function: function() }
@@ -167,7 +167,7 @@ mpi! {
 
 mod time; // after the macro, which it uses
 
-/// What is recorded of a function, and where it is counted.
+/// Recorded call of a function, and where it is counted.
 #[derive(Clone, Copy)]
 struct Named {
     call: Call,
@@ -361,7 +361,7 @@ fn joining(function: MpiFunction, file: usize, status: usize, call: impl FnOnce(
     result
 }
 
-/// What a completion call has completed.
+/// Requests that a completion call has completed.
 enum Done {
     Nothing,
     All,

@@ -97,7 +97,7 @@ pub fn find_all() {
     }
 }
 
-/// What a function returns that does not exist here.
+/// Return value of a function that does not exist here.
 pub trait Missing {
     /// The value its caller understands as a failure.
     const MISSING: Self;
@@ -139,7 +139,7 @@ macro_rules! hooks {
             /// As of the function it stands in front of.
             #[cfg_attr(not(test), unsafe(no_mangle))]
             pub unsafe extern "C-unwind" fn $name($($arg: $ty),*) -> $ret {
-                /// What is recorded of this function; asked at compile time.
+                /// Returns the recorded call of this function; evaluated at compile time.
                 #[allow(dead_code)]
                 const fn call(op: iotide_wire::Op) -> iotide_wire::Call {
                     iotide_wire::Call::of_symbol(stringify!($name), op)

@@ -1,4 +1,4 @@
-//! What a hook does around the call it stands in front of.
+//! Steps of a hook around the call it stands in front of.
 //!
 //! In order: is the file traced at all, the time, the call itself, the time, then our work, which may fail but not block, and leaves
 //! `errno` alone. Nothing with a destructor lives across the call: a cancelled thread or a C++ exception may pass through it.

@@ -12,7 +12,7 @@ const OPENING: u8 = 1;
 const OPEN: u8 = 2;
 const FAILED: u8 = 3;
 
-/// What becomes of the file. Once it has failed, it has failed for good: from then on calls are only counted, and the program goes on.
+/// State of the file. Once it has failed, it has failed for good: from then on calls are only counted, and the program goes on.
 pub struct Opening(AtomicU8);
 
 impl Opening {

@@ -19,7 +19,7 @@ const MAX_PROBES: usize = 48;
 const FREE: u64 = 0;
 const BUSY: u64 = 1;
 
-/// What is known of a request since it began.
+/// State of a request since it began.
 #[derive(Clone, Copy)]
 pub struct Request {
     /// The function that began it: a read or a write.
@@ -40,7 +40,7 @@ impl Request {
     /// The flags of a request that is not recorded; its file is the descriptor.
     pub const LEFT_OUT: Flags = Flags(0b11);
 
-    /// What is recorded of a request that has ended: where it went, if that is known, and itself.
+    /// Returns the records of a request that has ended: where it went, if that is known, and itself.
     fn ended(&self, duration: u64, until_wait: u64, bytes: u64, more: u8) -> Ended {
         let is_placed = self.position != NO_POSITION && self.file != NO_FILE;
         let flags = self.flags.with(Flags::ASYNC | more);
@@ -65,7 +65,7 @@ impl Request {
     }
 }
 
-/// What is recorded of a request that has ended.
+/// Records of a request that has ended.
 pub struct Ended {
     /// The request.
     pub request: Record,

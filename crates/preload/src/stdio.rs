@@ -149,8 +149,8 @@ pub(crate) fn descriptor(stream: *mut FILE) -> c_int {
     }
 }
 
-/// What waits in a stream's own buffer: read ahead, and not yet written. The difference that a call makes tells what went to and from
-/// the system beneath it.
+/// Bytes that wait in a stream's own buffer: read ahead, and not yet written. Their change during a call is the amount that went to and
+/// from the system beneath it.
 #[derive(Clone, Copy)]
 pub(crate) struct Waiting {
     pub to_read: u64,
@@ -452,7 +452,7 @@ fn control(name: Name, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int
     result
 }
 
-/// What a stream has read ahead, and where in the file that ends.
+/// Bytes that a stream has read ahead, and where in the file they end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct ReadAhead {
     bytes: u64,
@@ -467,7 +467,7 @@ impl ReadAhead {
         })
     }
 
-    /// What a stream has read since: a seek out of what was read ahead reads the block around the place where it goes.
+    /// Returns the bytes that a stream has read since: a seek out of what was read ahead reads the block around the place where it goes.
     fn replaced_in(self, stream: *mut FILE) -> Option<Self> {
         let now = Self::of(stream);
         if now == self || now.ends_at < 0 {
@@ -476,7 +476,7 @@ impl ReadAhead {
         if now.bytes > 0 { Some(now) } else { Self::before_end(Layout::of(stream)?) }
     }
 
-    /// What a seek beyond the end of a file has read of its last block, in vain.
+    /// Returns the bytes that a seek beyond the end of a file has read of its last block, in vain.
     #[cold]
     fn before_end(layout: &Layout) -> Option<Self> {
         let size = layout.buffer_end.checked_sub(layout.buffer)? as i64;

@@ -1,6 +1,6 @@
 //! The system, without the C library in between.
 //!
-//! What the tracer does for itself goes through here: it can then neither be traced by our own hooks, nor disturb another
+//! System calls of the tracer itself go through here: they can then neither be traced by our own hooks, nor disturb another
 //! preloaded library, nor touch `errno`. Every function returns what the kernel returned: a negative number is an error.
 
 use core::ffi::CStr;

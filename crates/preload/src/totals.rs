@@ -17,7 +17,7 @@ static EXCLUDED_BYTES: AtomicU64 = AtomicU64::new(0);
 static MAPPINGS: AtomicU64 = AtomicU64::new(0);
 static MAPPED_BYTES: AtomicU64 = AtomicU64::new(0);
 static RINGS: AtomicU64 = AtomicU64::new(0);
-/// What the kernel had counted when tracing began: read, written. `u64::MAX` if it does not say.
+/// Kernel's counts when tracing began: read, written. `u64::MAX` if the kernel does not report them.
 static AT_START: [AtomicU64; 2] = [const { AtomicU64::new(u64::MAX) }; 2];
 
 /// Takes note of what the kernel has counted so far.
@@ -118,7 +118,7 @@ pub fn now() -> Totals {
     totals
 }
 
-/// What threads that have ended were charged with.
+/// Kernel's counts of threads that have ended: read, written.
 static ENDED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// Keeps the kernel's count of the calling thread, which ends.

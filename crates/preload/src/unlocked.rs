@@ -28,7 +28,7 @@ hooks! {
 /// Whether any stream is used so. Most programs never do, and pay for one look at this.
 static IN_USE: AtomicBool = AtomicBool::new(false);
 
-/// What waited in the stream of each descriptor after the last call that was seen, if it is used so: [`MARKED`], which way, and how much.
+/// Bytes that waited in the stream of each descriptor after the last observed call, if it is used so: [`MARKED`], which way, and how much.
 static LEFT: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
 const MARKED: u64 = 1 << 63;
 const WRITING: u64 = 1 << 62;

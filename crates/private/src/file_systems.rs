@@ -16,7 +16,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 pub struct FileSystem {
     /// Its kind as the table of mounts has it: `ext4`, `nfs4`, `fuse.glusterfs`. MooseFS is `fuse` with a source `mfs#…`.
     pub kind: String,
-    /// What is mounted: a device, a server's export, a volume.
+    /// Source of the mount: a device, a server's export, a volume.
     pub source: String,
     /// Other machines can write to it, and the kernel of this one learns nothing of that: leases, watches and locks may be local.
     pub is_shared: bool,

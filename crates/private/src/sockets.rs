@@ -47,7 +47,7 @@ pub struct OwnSocket {
 impl OwnSocket {
     /// Listens at `path`, for whom `mode` and `group` say; asking takes the right to write.
     ///
-    /// What is there already is replaced only if it is a socket, belongs to this user, and nobody answers. The socket has its mode and
+    /// An existing entry is replaced only if it is a socket, belongs to this user, and nobody answers. The socket has its mode and
     /// group before anyone can connect.
     pub fn bind(path: &Path, mode: u32, group: Option<u32>) -> io::Result<Self> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();

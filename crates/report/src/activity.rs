@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::Source;
 use crate::zero::Zero;
 
-/// What a run did, in sums.
+/// Sums over the activity of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Activity {
     /// How many ranks the shares of time are of.
@@ -20,7 +20,7 @@ pub struct Activity {
     pub files: Vec<File>,
     /// How many more files there were.
     pub n_more_files: u64,
-    /// What was moved from and to those.
+    /// Bytes moved from and to those files.
     pub bytes_of_more_files: f64,
     /// How large calls were, in powers of two.
     pub access_sizes: Vec<SizeRow>,
@@ -47,7 +47,7 @@ pub struct HeatMap {
     pub ranks_per_row: u32,
     /// The rows; ranks that moved nothing have no numbers, if they have a row.
     pub rows: Vec<HeatRow>,
-    /// What its times are counted from on a page.
+    /// Origin of its times on a page.
     #[serde(skip)]
     pub zero: Zero,
 }
@@ -65,7 +65,7 @@ pub struct HeatRow {
     pub bytes_written: Vec<f64>,
 }
 
-/// What was done to a file.
+/// Activity on a file.
 #[derive(Clone, Debug, Serialize)]
 pub struct File {
     /// Its name.
@@ -110,7 +110,7 @@ pub struct SizeRow {
 pub struct Operation {
     /// The software layer that saw it, `None` if the source does not say.
     pub layer: Option<&'static str>,
-    /// What was done.
+    /// The operation.
     pub op: &'static str,
     /// How often, where it was counted.
     pub calls: Option<u64>,

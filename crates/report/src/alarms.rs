@@ -12,11 +12,11 @@ use crate::jobs::table;
 /// All that is known of alarms to who asks.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AlarmList {
-    /// What is watched, by owner and name.
+    /// Rules, by owner and name.
     pub rules: Vec<AlarmRule>,
-    /// What fires now, the latest first.
+    /// Alarms that fire now, the latest first.
     pub firing: Vec<AlarmState>,
-    /// What has begun and ended, the latest first.
+    /// Alarms that began or ended, the latest first.
     pub history: Vec<AlarmState>,
 }
 
@@ -97,7 +97,7 @@ pub struct AlarmState {
     pub user: Option<Untrusted>,
     /// Its application.
     pub app: Option<Untrusted>,
-    /// What its program is called.
+    /// Name of its program.
     pub program: Option<Untrusted>,
     /// How grave it is.
     pub severity: Untrusted,
@@ -112,7 +112,7 @@ pub struct AlarmState {
 /// The answer to a change of the rules.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AlarmDone {
-    /// What was done, in a sentence.
+    /// Change that was made, in a sentence.
     pub done: Untrusted,
 }
 
@@ -198,7 +198,7 @@ impl NewAlarm {
         Ok(rule)
     }
 
-    /// What was asked for, of a rule: the way back from [`Self::rule`].
+    /// Returns the request for a rule: the inverse of [`Self::rule`].
     pub fn of(rule: &Rule) -> Self {
         let text = |name: &Option<Name>| name.as_ref().map(|name| name.as_str().to_owned());
         Self {
@@ -227,7 +227,7 @@ impl AlarmList {
         text::json_document(self)
     }
 
-    /// What fires, what is watched, and the latest of what has been.
+    /// Returns the alarms that fire, the rules, and the latest history.
     pub fn to_text(&self, now_unix_s: f64) -> String {
         const MOST_HISTORY: usize = 20;
         let mut out = String::new();
@@ -407,7 +407,7 @@ pub fn webhook_json(state: &AlarmState, node: &str) -> String {
 }
 
 impl AlarmState {
-    /// What has happened, in a sentence.
+    /// Returns the event in a sentence.
     fn sentence(&self) -> String {
         let of = match &self.job {
             Some(job) => format!(" (job {})", job.for_terminal()),
@@ -431,7 +431,7 @@ fn rfc3339(unix_s: f64) -> String {
 /// A change of the rules as the metric proxy answers it.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProxyDone {
-    /// What was done, or why not.
+    /// Change that was made, or why it was not.
     pub operation: Untrusted,
     /// Whether it was.
     pub success: bool,

@@ -9,7 +9,7 @@ use crate::{Failure, Ink, SCHEMA};
 use iotide_look::Untrusted;
 use iotide_look::text::{self, Rows};
 
-/// What an archive holds.
+/// Statistics of an archive of runs.
 ///
 /// Everything is counted three ways. [`ArchiveStatistics::unique`]: each application once, by the run of a user's that moves
 /// most bytes. [`ArchiveStatistics::weighted`]: the same, times the number of its runs, as the paper counts "all runs".
@@ -40,7 +40,7 @@ pub struct ArchiveStatistics {
     pub most_run: Vec<ApplicationCount>,
     /// I/O issues, those that cost most core-hours first; `None` if nobody looked.
     pub issues: Option<Vec<IssueCount>>,
-    /// What ran when.
+    /// Runs and their I/O over time.
     pub timeline: Vec<TimeBucket>,
     /// Runs of which nobody knows when they began.
     pub n_without_start: u64,
@@ -416,7 +416,7 @@ impl Serialize for ArchiveStatistics {
 
 /// Shares of three populations.
 pub struct ShareTable {
-    /// What it is about.
+    /// Subject of the table.
     pub title: String,
     /// The heads of its columns.
     pub heads: Vec<&'static str>,
@@ -444,7 +444,7 @@ pub enum Which {
     NoneOf(u64),
 }
 
-/// What a population is called.
+/// Returns the name of a population for readers.
 pub fn population_in_words(name: &str) -> &'static str {
     match name {
         "unique" => "application (heaviest run)",

@@ -3,7 +3,7 @@
 use iotide_look::Untrusted;
 use serde::Serialize;
 
-/// What ran in a stretch of time.
+/// Runs in a stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct TimeBucket {
     /// When it begins, in seconds since the Unix epoch.
@@ -12,9 +12,9 @@ pub struct TimeBucket {
     pub length_s: f64,
     /// Runs that began in it.
     pub n_runs: u64,
-    /// What these read.
+    /// Bytes that these runs read.
     pub bytes_read: f64,
-    /// What these wrote.
+    /// Bytes that these runs wrote.
     pub bytes_written: f64,
     /// Their run time times their processes, in hours.
     pub process_hours: f64,
@@ -29,9 +29,9 @@ pub struct UserCount {
     pub n_runs: u64,
     /// How many different applications.
     pub n_applications: u64,
-    /// What they read.
+    /// Bytes that the runs read.
     pub bytes_read: f64,
-    /// What they wrote.
+    /// Bytes that the runs wrote.
     pub bytes_written: f64,
     /// Run time times processes, in hours.
     pub process_hours: f64,
@@ -46,9 +46,9 @@ pub struct ApplicationLoad {
     pub application: Untrusted,
     /// How many runs.
     pub n_runs: u64,
-    /// What they read.
+    /// Bytes that the runs read.
     pub bytes_read: f64,
-    /// What they wrote.
+    /// Bytes that the runs wrote.
     pub bytes_written: f64,
     /// Run time times processes, in hours.
     pub process_hours: f64,

@@ -8,7 +8,7 @@ use crate::Run;
 use crate::activity::layer_name;
 use crate::run::{Verdict, whole_bytes};
 
-/// What one asks of a run first. What the source does not tell is absent.
+/// Main facts of a run. Facts that the source does not state are absent.
 #[derive(Clone, Debug, Serialize)]
 pub struct JobCard {
     /// The program, without its directory and its arguments.

@@ -28,7 +28,7 @@ mod words;
 pub struct CompareSettings {
     /// By how much a median must change, as a ratio, before it is called better or worse: 0.05 is 5 %.
     pub threshold: f64,
-    /// What counts for [`CompareDocument::is_worse`]; empty for everything that has a good and a bad direction.
+    /// Quantities that count for [`CompareDocument::is_worse`]; empty for all that have a good and a bad direction.
     pub watched: Vec<Quantity>,
 }
 
@@ -45,7 +45,7 @@ pub struct CompareDocument {
     command: &'static str,
     /// The change below which nothing is called better or worse.
     pub threshold: f64,
-    /// What is compared; the first is what the others are compared with.
+    /// Sides of the comparison; the others are compared with the first.
     pub sides: Vec<Side>,
     /// Each quantity on each side.
     pub quantities: Vec<QuantityRow>,
@@ -59,9 +59,9 @@ pub struct CompareDocument {
     pub files: Vec<FileRow>,
     /// How many more files there are.
     pub n_more_files: usize,
-    /// What got worse, in words, of what is watched.
+    /// Changes for the worse, in words, among the watched quantities and the issues.
     pub worse: Vec<String>,
-    /// What a reader must know of the comparison itself.
+    /// Notes on the comparison itself.
     pub notes: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ pub struct SideRun {
     pub path: Untrusted,
     /// In which form.
     pub format: String,
-    /// What is known of its rhythm, in one sentence.
+    /// Its rhythm, in one sentence.
     pub rhythm: String,
     /// How many things are known to be missing.
     pub n_losses: usize,
@@ -127,11 +127,11 @@ pub struct Change {
     pub ratio: Option<f64>,
     /// How probable so clear an order of the runs is by chance (one-sided rank sum test), where a side has several runs.
     pub p: Option<f64>,
-    /// What to make of it.
+    /// Verdict on the difference.
     pub verdict: Verdict,
 }
 
-/// What to make of a difference.
+/// Verdict on a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -156,13 +156,13 @@ pub struct IssueRow {
     pub id: &'static str,
     /// The gravest severity on any side.
     pub severity: &'static str,
-    /// What the run with the largest gain is told.
+    /// Text of the issue in the run with the largest gain.
     pub text: String,
     /// The mean gain as a share of the run, a side each; 0 where it is not there.
     pub gains: Vec<f64>,
     /// The other sides' gain less that of the first.
     pub gain_changes: Vec<f64>,
-    /// What to do about it.
+    /// Advice on how to fix it.
     pub advice: &'static str,
     /// The share of runs that have it, a side each.
     pub shares: Vec<f64>,
@@ -207,11 +207,11 @@ pub struct SizesRow {
 pub struct FileRow {
     /// Its path on the first side that has it.
     pub path: Untrusted,
-    /// What was done to it; `None` where a side does not have it.
+    /// Use of the file on each side; `None` where a side does not have it.
     pub sides: Vec<Option<FileValues>>,
 }
 
-/// What was done to a file, the median over the runs of a side that have it.
+/// Use of a file: the median over the runs of a side that have it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FileValues {
     /// Bytes moved from it.
@@ -267,7 +267,7 @@ impl CompareDocument {
         !self.worse.is_empty()
     }
 
-    /// What got worse, in words: the quantities that are watched, and issues of severity `high` that came.
+    /// Returns the changes for the worse, in words: the quantities that are watched, and issues of severity `high` that came.
     fn worse_in_words(&self, settings: &CompareSettings) -> Vec<String> {
         let mut worse = Vec::new();
         for row in &self.quantities {

@@ -15,9 +15,9 @@ pub struct DecisionList {
     pub acting: bool,
     /// Whether it only says what it would do.
     pub dry_run: bool,
-    /// What it may do.
+    /// Rules that permit its decisions.
     pub rules: Vec<RuleEntry>,
-    /// What it has decided, the latest first.
+    /// Its decisions, the latest first.
     pub decisions: Vec<DecisionEntry>,
 }
 
@@ -39,7 +39,7 @@ pub struct RuleEntry {
     pub stopped: Option<Untrusted>,
     /// Why it can do nothing now, if it cannot.
     pub trouble: Option<Untrusted>,
-    /// What its last decisions were expected to change, and changed.
+    /// Expected and measured effects of its last decisions.
     pub judged: Vec<Judged>,
 }
 
@@ -52,7 +52,7 @@ pub struct RulePlace {
     pub control: Option<String>,
 }
 
-/// What a decision was expected to change, and changed: as shares, −0.4 for 40 % less.
+/// Expected and measured effect of a decision, as shares: −0.4 for 40 % less.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
     /// As it was expected.
@@ -74,13 +74,13 @@ pub struct DecisionEntry {
     pub at_unix_s: f64,
     /// The jobs that it changes.
     pub jobs: Vec<Untrusted>,
-    /// What it changes, in words.
+    /// The change, in words.
     pub change: Untrusted,
-    /// What it rests on.
+    /// Evidence for it.
     pub evidence: Vec<Untrusted>,
-    /// What is expected to come of it.
+    /// Expected effect.
     pub expected: Option<EffectEntry>,
-    /// What came of it.
+    /// Measured effect.
     pub measured: Option<EffectEntry>,
     /// Why nobody can tell what came of it, if nobody can.
     pub unclear: Option<Untrusted>,
@@ -93,20 +93,20 @@ pub struct DecisionEntry {
     pub reason: Option<Untrusted>,
 }
 
-/// What changes by how much.
+/// Effect on a quantity.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EffectEntry {
     /// `io_time`, `until_safe`, `run_time`, `wait` or `turnaround`; less is better.
     pub quantity: String,
-    /// What it is without the decision.
+    /// Value without the decision.
     pub without: f64,
-    /// What it is with it.
+    /// Value with it.
     pub with: f64,
     /// The change as a share.
     pub change: f64,
 }
 
-/// What a decision cost a job.
+/// Cost of a decision for a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HarmedJob {
     /// The job.
@@ -125,7 +125,7 @@ impl HarmedJob {
         Self { job: id_of(job).into(), time_lost: *time, standard_error: *error, io_time_change: *io_change }
     }
 
-    /// What it lost, in words.
+    /// Returns its loss, in words.
     pub fn in_words(&self) -> String {
         format!(
             "lost {:.1} % of its time (standard error {:.1} %), {} {}",
@@ -186,7 +186,7 @@ impl DecisionEntry {
         }
     }
 
-    /// What it was about was in force when its controller was killed, so it is not any more.
+    /// Marks a standing decision as over: its controller was killed, and its change ran out.
     pub fn end_with_its_controller(&mut self) {
         if self.state == "standing" {
             self.state = "over".to_owned();
@@ -204,7 +204,7 @@ impl DecisionEntry {
         serde_json::from_str(line).ok()
     }
 
-    /// What it rests on, and why it is as it is.
+    /// Returns its evidence, the reason for its state, and why its effect is unclear.
     pub fn why(&self) -> impl Iterator<Item = &Untrusted> {
         self.evidence.iter().chain(&self.reason).chain(&self.unclear)
     }
@@ -214,7 +214,7 @@ impl DecisionEntry {
         self.expected.as_ref().map_or("–".to_owned(), |effect| share(effect.change))
     }
 
-    /// What was measured, or why nothing was.
+    /// Returns the measured change, or `unclear`, or a dash if nothing was measured.
     pub fn outcome(&self) -> String {
         match (&self.measured, &self.unclear) {
             (Some(measured), _) => share(measured.change),
@@ -224,7 +224,7 @@ impl DecisionEntry {
     }
 }
 
-/// What a change does, in words.
+/// Returns a change in words.
 fn in_words(change: &Change) -> String {
     match change {
         Change::Periods(periods) => {
@@ -272,7 +272,7 @@ impl RuleEntry {
         }
     }
 
-    /// What its last decisions were expected to change and changed, in words.
+    /// Returns the measured and expected effects of its last decisions, in words.
     pub fn record(&self) -> String {
         let one = |judged: &Judged| {
             let expected = judged.expected.map_or("–".to_owned(), share);

@@ -1,4 +1,4 @@
-//! What asynchronous I/O required and got, as it is told.
+//! Bandwidth that asynchronous I/O required and got, as it is reported.
 
 use iotide_analysis::{lost_s, required_bps, throughput_bps};
 use iotide_look::text;
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::run::whole_bytes;
 
-/// What asynchronous I/O required and got.
+/// Required and actual bandwidth of asynchronous I/O.
 #[derive(Clone, Debug, Serialize)]
 pub struct Demand {
     /// Of reads.
@@ -17,12 +17,12 @@ pub struct Demand {
     pub phases: Vec<AsyncPhase>,
 }
 
-/// What the phases of one kind required and got.
+/// Required and actual bandwidth of the phases of one kind.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Need {
     /// How many there were.
     pub n_phases: u64,
-    /// What they moved.
+    /// Bytes that they moved.
     #[serde(serialize_with = "whole_bytes")]
     pub bytes: f64,
     /// The bandwidth they had.
@@ -50,7 +50,7 @@ pub struct AsyncPhase {
     pub waited_s: f64,
     /// When the last was done.
     pub end_s: f64,
-    /// What they moved.
+    /// Bytes that they moved.
     #[serde(serialize_with = "whole_bytes")]
     pub bytes: f64,
     /// How many they were.

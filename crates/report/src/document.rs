@@ -9,6 +9,6 @@ pub trait Document {
 
     /// Returns it as JSON, in a stable order, with a final newline.
     ///
-    /// What does not exist is `null`; NaN and infinity do not exist.
+    /// Missing values, NaN and infinity are `null`.
     fn to_json(&self) -> String;
 }

@@ -1,4 +1,4 @@
-//! What a daemon tells those who listen.
+//! Events that a daemon sends to its listeners.
 
 use iotide_look::Untrusted;
 use serde::Serialize;
@@ -20,7 +20,7 @@ pub struct JobEvent {
     pub unix_s: f64,
 }
 
-/// What is expected of a job.
+/// Prediction for a job.
 #[derive(Clone, Debug, Serialize)]
 pub struct PredictionEvent {
     /// Its id.
@@ -31,7 +31,7 @@ pub struct PredictionEvent {
     pub confidence: f64,
     /// When the next one begins, in seconds since 1970.
     pub next_phase_unix_s: Option<f64>,
-    /// What one phase moves.
+    /// Bytes per phase.
     pub bytes_per_phase: Option<f64>,
 }
 
@@ -51,7 +51,7 @@ pub struct MissedEvents {
     pub events: u64,
 }
 
-/// What jobs move now.
+/// Current bandwidth of the jobs.
 #[derive(Clone, Debug, Serialize)]
 pub struct RatesEvent<'a> {
     /// When.
@@ -60,7 +60,7 @@ pub struct RatesEvent<'a> {
     pub jobs: std::collections::BTreeMap<&'a str, [f64; 2]>,
 }
 
-/// What logs someone in.
+/// Link that logs someone in.
 #[derive(Clone, Debug, Serialize, serde::Deserialize)]
 pub struct LoginLink {
     /// Where, without the address of the daemon.

@@ -70,7 +70,7 @@ impl History {
 }
 
 impl Comparison {
-    /// What it is called, and how its values are shown.
+    /// Returns the name of the quantity, and the function that formats its values.
     fn shown(&self) -> (&'static str, fn(f64) -> String) {
         match self.quantity {
             "bytes_read" => ("bytes read", text::bytes),

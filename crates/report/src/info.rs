@@ -1,4 +1,4 @@
-//! What a trace holds, as it is told.
+//! Contents of a trace, as they are reported.
 
 use iotide_look::Untrusted;
 use iotide_look::text::{self, Rows};
@@ -7,27 +7,27 @@ use serde::{Serialize, Serializer};
 use crate::run::{Loss, whole_bytes, whole_bytes_if_any};
 use crate::{Ink, Tell};
 
-/// What one trace holds.
+/// Contents of one trace.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Info {
-    /// What was read.
+    /// Source that was read.
     pub source: InfoSource,
-    /// What it says of its job.
+    /// Its job, as the source states it.
     pub job: InfoJob,
-    /// What is special to a Darshan log.
+    /// Fields of Darshan logs only.
     #[serde(flatten)]
     pub darshan: Option<DarshanInfo>,
     /// Events by operation; `None` where they were not counted.
     pub operations: Option<Map<Operation>>,
-    /// What each function did, those with most time first; `None` if the source has no names of functions.
+    /// Sums over each function, those with most time first; `None` if the source has no names of functions.
     pub functions: Option<Vec<Function>>,
     /// How many files it names.
     pub n_files: u64,
-    /// What is known to be missing.
+    /// Data known to be missing.
     pub losses: Vec<Loss>,
 }
 
-/// What was read. Of a Darshan log the events are counted only if a source for them was asked for.
+/// Source that was read. Events of a Darshan log are counted only if a source for them was asked for.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct InfoSource {
     /// Where it was read from.
@@ -53,7 +53,7 @@ pub struct InfoSource {
     pub end_s: Option<f64>,
 }
 
-/// What a source says of its job.
+/// Job of a trace, as the source states it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct InfoJob {
     /// The scheduler's name for it.
@@ -112,7 +112,7 @@ impl<T: Serialize> Serialize for Map<T> {
     }
 }
 
-/// What the events of one operation add up to.
+/// Sums over the events of one operation.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Operation {
     /// How many events.
@@ -124,7 +124,7 @@ pub struct Operation {
     pub bytes: f64,
 }
 
-/// What the calls of one function add up to. A function that calls another contains what that one did.
+/// Sums over the calls of one function. They include the functions that it calls.
 #[derive(Clone, Debug, Serialize)]
 pub struct Function {
     /// The layer it belongs to.
@@ -149,16 +149,16 @@ impl Function {
     }
 }
 
-/// What is special to a Darshan log.
+/// Fields of Darshan logs only.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct DarshanInfo {
     /// The log itself.
     pub log: LogInfo,
     /// Its modules by name.
     pub modules: Map<Module>,
-    /// What its DXT modules add up to.
+    /// Sums over its DXT modules.
     pub dxt: Map<Dxt>,
-    /// What its heatmap adds up to, by layer.
+    /// Sums over its heatmap, by layer.
     pub heatmap: Map<Heatmap>,
 }
 
@@ -177,7 +177,7 @@ pub struct LogInfo {
     pub mounts: u64,
 }
 
-/// What a module of Darshan holds.
+/// Contents of a module of Darshan.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Module {
     /// The version of its records.
@@ -193,7 +193,7 @@ pub struct Module {
     pub lustre: Option<Lustre>,
 }
 
-/// What the layouts on Lustre add up to.
+/// Sums over the layouts on Lustre.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Lustre {
     /// Parts of layouts.
@@ -223,7 +223,7 @@ impl std::fmt::Display for Number {
     }
 }
 
-/// What a DXT module adds up to.
+/// Sums over a DXT module.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Dxt {
     /// Pairs of a file and a rank.
@@ -242,7 +242,7 @@ pub struct Dxt {
     pub last_end_s: Option<f64>,
 }
 
-/// What the heatmap of a layer adds up to.
+/// Sums over the heatmap of a layer.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Heatmap {
     /// How many ranks it has.
@@ -289,7 +289,7 @@ impl RecordLine<'_> {
             .collect()
     }
 
-    /// What stands above the columns.
+    /// Line above the columns.
     pub const HEADER: &'static str = "module\trank\trecord\tcounter\tvalue\tfile\n";
 }
 
@@ -334,7 +334,7 @@ impl SegmentLine<'_> {
         format!("{module}\t{rank}\t{op}\t{segment}\t{offset}\t{length}\t{start_s}\t{end_s}\t{host}\t{file}\n")
     }
 
-    /// What stands above the columns.
+    /// Line above the columns.
     pub const HEADER: &'static str = "module\trank\top\tsegment\toffset\tlength\tstart\tend\thost\tfile\n";
 }
 

@@ -38,11 +38,11 @@ pub struct Issue {
     pub severity: &'static str,
     /// The share of the run that a fix would save; absent if the run time is not known.
     pub gain: Option<Gain>,
-    /// What is the case, beginning with the gain.
+    /// Description of the issue, beginning with the gain.
     pub text: String,
     /// The numbers behind it.
     pub evidence: Vec<Number>,
-    /// What to do.
+    /// Advice on how to fix it.
     pub advice: &'static str,
     /// The line to type, or the call to use, with values from the log.
     pub command: Option<Untrusted>,
@@ -178,7 +178,7 @@ impl Issue {
         told.join(", ")
     }
 
-    /// What to do, and the line to type.
+    /// Returns the advice, and the line to type.
     fn fix_in_words(&self) -> String {
         match &self.command {
             Some(command) => format!("{}: {}", self.advice, command.for_terminal()),

@@ -20,7 +20,7 @@ pub struct JobsReport {
     schema: &'static str,
     /// The command that was asked.
     pub command: &'static str,
-    /// What was run.
+    /// Machine and jobs that were simulated.
     pub workload: MachineEntry,
     /// With how many seeds.
     pub seeds: usize,
@@ -28,11 +28,11 @@ pub struct JobsReport {
     pub seed: u64,
     /// The policy that the others are compared against.
     pub baseline: &'static str,
-    /// What decisions are based on, where each figure comes from, and how far off it was made.
+    /// Figures that decisions are based on, where each comes from, and how far off it was made.
     pub figures: Vec<FigureSource>,
     /// How the jobs fared: share by share, and in each policy by policy.
     pub policies: Vec<JobPolicyEntry>,
-    /// What of the log could not be used.
+    /// Parts of the log that could not be used.
     pub losses: Vec<crate::Loss>,
     /// Runs that are shown over time.
     #[serde(skip)]
@@ -48,9 +48,9 @@ pub struct MachineEntry {
     pub n_jobs: usize,
     /// How many nodes the machine has.
     pub nodes: u32,
-    /// What a change of size costs a job.
+    /// Cost of a change of size for a job, in seconds.
     pub alpha_s: f64,
-    /// What it costs for each node, on top of that.
+    /// Cost for each node on top of that, in seconds.
     pub alpha_per_node_s: f64,
     /// How many consecutive jobs each seed runs; `null` is all of them.
     pub window: Option<usize>,
@@ -96,11 +96,11 @@ pub struct JobPolicyEntry {
     pub n_resizes: Figure,
     /// I/O time over what it would have been alone; `null` without a shared storage.
     pub io_slowdown: Option<Figure>,
-    /// What the nodes used, if their power is known.
+    /// Energy that the nodes used, if their power is known.
     pub energy_kwh: Option<Figure>,
     /// Each against the first policy with the same seeds: 0.9 is a tenth less.
     pub ratio: Option<Ratios>,
-    /// What became of each job; only if there is one run.
+    /// Outcome of each job; only if there is one run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jobs: Option<Vec<JobFateEntry>>,
     /// Changes of the number of nodes that serve the storage; only if there is one run, and it can change.
@@ -123,7 +123,7 @@ pub struct Ratios {
     pub mean_turnaround: Option<Figure>,
 }
 
-/// What became of a job.
+/// Outcome of a job.
 #[derive(Clone, Debug, Serialize)]
 pub struct JobFateEntry {
     /// Its name in the log.
@@ -163,11 +163,11 @@ impl ResizeEntry {
 /// One run of a policy.
 #[derive(Clone, Copy, Debug)]
 pub struct JobsRun {
-    /// What it comes to.
+    /// Metrics of the run.
     pub metrics: JobsMetrics,
     /// How much slower I/O was than alone.
     pub io_slowdown: Option<f64>,
-    /// What the nodes used.
+    /// Energy that the nodes used, if their power is known.
     pub energy_kwh: Option<f64>,
 }
 

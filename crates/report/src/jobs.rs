@@ -31,7 +31,7 @@ pub struct JobEntry {
     pub user: Untrusted,
     /// Which application it is a run of.
     pub app: Untrusted,
-    /// What people call it: its name at the scheduler, else its program.
+    /// Name for people: its name at the scheduler, else its program.
     pub name: Untrusted,
     /// The program that works in it.
     #[serde(default)]
@@ -56,13 +56,13 @@ pub struct JobEntry {
     pub period_s: Option<f64>,
     /// When the next one begins.
     pub next_phase_unix_s: Option<f64>,
-    /// What one moves.
+    /// Bytes per phase.
     #[serde(default)]
     pub bytes_per_phase: Option<f64>,
     /// How sure it is that they are so far apart.
     #[serde(default)]
     pub confidence: Option<f64>,
-    /// What is missing.
+    /// Data that is missing.
     pub losses: Vec<Untrusted>,
     /// Its buffers, as far as `iotide stage out` brings results away from them on this node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -86,7 +86,7 @@ pub struct JobStaging {
     pub full_at_s: Option<f64>,
 }
 
-/// What a stager leaves for the daemon of its node.
+/// Note that a stager leaves for the daemon of its node.
 #[derive(Serialize, Deserialize)]
 struct StagingNote {
     job: String,
@@ -126,7 +126,7 @@ impl JobStaging {
 /// All that is known of a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JobDocument {
-    /// What a list says.
+    /// Its entry in a list.
     #[serde(flatten)]
     pub entry: JobEntry,
     /// Its user's number.
@@ -140,7 +140,7 @@ pub struct JobDocument {
     /// The account that the scheduler charges.
     #[serde(default)]
     pub account: Untrusted,
-    /// What the scheduler calls it beside its id: `4711_3`, the third of an array.
+    /// Name at the scheduler beside its id: `4711_3`, the third of an array.
     #[serde(default)]
     pub alias: Untrusted,
     /// The scheduler's name for the machine.
@@ -150,9 +150,9 @@ pub struct JobDocument {
     /// Processes that were killed or aborted; of ranks, if it has any.
     #[serde(default)]
     pub n_killed: u64,
-    /// What it read and wrote.
+    /// Its I/O.
     pub io: JobIo,
-    /// What it spent in MPI.
+    /// Its time in MPI.
     pub mpi: JobMpi,
     /// Where the time of its threads went.
     pub time: JobTime,
@@ -164,7 +164,7 @@ pub struct JobDocument {
     /// Its own parameters beside its size.
     #[serde(default)]
     pub parameters: Untrusted,
-    /// What the system counted of all its processes, if they have a cgroup of their own.
+    /// Counters of the system for all its processes, if they have a cgroup of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<JobCgroup>,
     /// Earlier runs of the same application, the latest first.
@@ -180,7 +180,7 @@ pub struct JobDocument {
     pub issues: Option<crate::issue::RunIssues>,
 }
 
-/// What a job read and wrote.
+/// I/O of a job.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct JobIo {
     /// Bytes read.
@@ -218,7 +218,7 @@ pub struct IoCell {
     pub seconds: f64,
 }
 
-/// What a job spent in MPI.
+/// Time of a job in MPI.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct JobMpi {
     /// Time in MPI, without its I/O.
@@ -253,7 +253,7 @@ pub struct JobTime {
     pub compute_s: f64,
 }
 
-/// What the system counted of all processes of a job.
+/// Counters of the system for all processes of a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobCgroup {
     /// Processor time of its programs.
@@ -277,9 +277,9 @@ pub struct JobCgroup {
 /// A counter of the program's own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OwnCounter {
-    /// What the program calls it.
+    /// Name given by the program.
     pub name: Untrusted,
-    /// What it counts in.
+    /// Unit of its value.
     pub unit: Untrusted,
     /// Its value.
     pub value: u64,
@@ -328,19 +328,19 @@ pub struct ProxyJob {
     pub end_time: u64,
 }
 
-/// What a job counted, as the metric proxy keeps it.
+/// Counters of a job, in the form of the metric proxy.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProxyProfile {
     /// Which job.
     pub desc: ProxyJob,
-    /// What it counted, by name.
+    /// Values of the counters, by name.
     pub counters: std::collections::BTreeMap<String, f64>,
 }
 
 /// An answer that says what was wrong with the question.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Refused {
-    /// What.
+    /// Description of the error.
     pub error: Untrusted,
 }
 
@@ -553,7 +553,7 @@ impl JobDocument {
         self.time = JobTime { threads_s, io_s, mpi_s, compute_s };
     }
 
-    /// What it spent most of its time in beside computing, as models name it: `posix->write`, `mpi->MPI_Gather`.
+    /// Returns the operations that took most of its time beside computing, as models name them: `posix->write`, `mpi->MPI_Gather`.
     pub fn busiest(&self) -> Vec<String> {
         let io = self.io.by.iter().filter(|cell| cell.layer.as_said() != "beneath");
         let io = io.map(|cell| (format!("{}->{}", cell.layer.as_said(), cell.op.as_said()), cell.seconds));
@@ -793,8 +793,8 @@ fn build_start(build: &Untrusted) -> String {
     build.as_said().chars().take(12).filter(char::is_ascii_hexdigit).collect()
 }
 
-/// What a reader calls an application: the name that its user gave it (`IOTIDE_APP`), else that of its program. The id that a daemon makes of a command
-/// says nothing to people.
+/// Returns the name of an application for people: the name that its user gave it (`IOTIDE_APP`), else that of its program. An id that a daemon
+/// made from a command is not shown.
 pub fn called<'a>(app: &'a Untrusted, program: &'a Untrusted) -> &'a Untrusted {
     let said = app.as_said();
     let is_made = said.is_empty() || said.len() == 16 && said.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -1,4 +1,4 @@
-//! What a control socket or a detector that listens says of jobs, for those who act on it.
+//! Jobs as a control socket or a listening detector reports them, for programs that act on them.
 
 use iotide_analysis::online::NextPhase;
 use iotide_look::Untrusted;

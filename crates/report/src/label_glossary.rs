@@ -1,4 +1,4 @@
-//! What each label means, in a sentence; thresholds are those that are not changed by settings.
+//! Meaning of each label, in a sentence; thresholds are the default ones.
 
 /// Returns what a label of the MOSAIC paper says of a run, without a full stop; nothing for a name that is no label.
 pub fn label_meaning(label: &str) -> String {

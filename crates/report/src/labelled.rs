@@ -16,7 +16,7 @@ use crate::{Ink, Tell};
 /// A run and its labels.
 #[derive(Clone, Debug, Serialize)]
 pub struct LabelledRun {
-    /// What was read.
+    /// Source that was read.
     pub source: Source,
     /// The file it was read from, where results are kept: a log that changes is read again.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,11 +27,11 @@ pub struct LabelledRun {
     pub method: &'static str,
     /// The labels.
     pub categories: Vec<&'static str>,
-    /// What each label rests on.
+    /// Evidence for each label.
     pub evidence: LabelEvidence,
     /// The periods of reads and writes.
     pub periods: Periods,
-    /// What the metadata server saw.
+    /// Load on the metadata server.
     pub metadata: Metadata,
     /// How long the run took: as the source states, else from the first event to the last.
     pub run_time_s: f64,
@@ -43,7 +43,7 @@ pub struct LabelledRun {
     /// How it compares with earlier runs of the same application, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history: Option<History>,
-    /// What is known to be missing.
+    /// Data known to be missing.
     pub losses: Vec<Loss>,
 }
 
@@ -152,7 +152,7 @@ impl Tell for LabelledRun {
     }
 }
 
-/// What tells whether a file is the one that was read before.
+/// Size and time of a file, to detect whether it is the one that was read before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogIdentity {
     /// Its size.
@@ -169,7 +169,7 @@ pub struct RejectedLog<'a> {
     /// The file it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<LogIdentity>,
-    /// What is wrong with it.
+    /// Reason why it has no labels.
     pub rejected: &'a str,
 }
 
@@ -252,7 +252,7 @@ pub struct Period {
     pub confidence: f64,
     /// The share of a period in which bytes are moved.
     pub busy_share: f64,
-    /// What its operations move together.
+    /// Bytes that its operations move together.
     pub bytes: f64,
 }
 
@@ -263,7 +263,7 @@ impl From<&FoundPeriod> for Period {
     }
 }
 
-/// What a metadata server saw of a run.
+/// Load of a run on a metadata server.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Metadata {
     /// Opens, closes and seeks.
@@ -279,7 +279,7 @@ pub struct Metadata {
 /// A line of results read back: what statistics and comparisons need of a run, or that it has no labels.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ResultLine<'a> {
-    /// What was read.
+    /// Source that was read.
     #[serde(borrow)]
     pub source: SourceLine<'a>,
     /// The file it was read from.
@@ -290,7 +290,7 @@ pub struct ResultLine<'a> {
     /// The labels.
     #[serde(borrow, default)]
     pub categories: Vec<Cow<'a, str>>,
-    /// What the metadata server saw.
+    /// Load on the metadata server.
     #[serde(default)]
     pub metadata: Metadata,
     /// Its I/O issues; `None` if nobody looked.
@@ -316,7 +316,7 @@ pub struct IssueLine<'a> {
     /// How grave it is.
     #[serde(borrow)]
     pub severity: Cow<'a, str>,
-    /// What a fix would save.
+    /// Gain of a fix.
     #[serde(default)]
     pub gain: Option<GainLine>,
 }
@@ -346,7 +346,7 @@ pub struct SourceLine<'a> {
     /// All bytes written.
     #[serde(default)]
     pub bytes_written: f64,
-    /// What the source says of its job.
+    /// Its job, as the source states it.
     #[serde(borrow, default)]
     pub job: JobLine<'a>,
 }
@@ -386,7 +386,7 @@ impl<'a> ResultLine<'a> {
 /// The least of a [`ResultLine`]: which log it is about.
 #[derive(Clone, Debug, Deserialize)]
 pub struct LineHead<'a> {
-    /// What was read.
+    /// Source that was read.
     #[serde(borrow)]
     pub source: PathLine<'a>,
     /// The file it was.

@@ -165,9 +165,9 @@ pub struct Report<R = Run> {
     schema: &'static str,
     /// The command that was asked.
     pub command: &'static str,
-    /// What was found, run by run.
+    /// Results, run by run.
     pub runs: Vec<R>,
-    /// What several runs add up to, where that was asked for.
+    /// Statistics over several runs, where they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub statistics: Option<ArchiveStatistics>,
     /// Inputs of which there is no answer, and why.
@@ -180,11 +180,11 @@ pub struct Report<R = Run> {
 pub struct Failure {
     /// The input.
     pub path: Untrusted,
-    /// What is wrong with it.
+    /// Description of the error.
     pub error: Untrusted,
 }
 
-/// What there is to say of one run, in words.
+/// Results of one run, in words.
 pub trait Tell: Serialize {
     /// Returns it in lines of at most `width` columns where words allow, each with a final newline.
     fn tell(&self, width: usize, ink: Ink) -> String;

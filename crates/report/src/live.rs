@@ -28,7 +28,7 @@ impl<T: Serialize> LiveLine<T> {
     }
 }
 
-/// What is expected of a running job.
+/// Prediction for a running job.
 #[derive(Clone, Debug, Serialize)]
 pub struct Prediction {
     /// The job, as it or `iotide record` calls it; not there if nobody has named it.
@@ -40,7 +40,7 @@ pub struct Prediction {
     pub at_s: f64,
     /// The same as Unix time, if it is known when the trace's clock began.
     pub at_unix_s: Option<f64>,
-    /// What gave rise to it.
+    /// Event that triggered it.
     pub reason: &'static str,
     /// The window it rests on.
     pub window_s: [f64; 2],
@@ -62,9 +62,9 @@ pub struct Prediction {
     pub last_phase: Option<SeenPhase>,
     /// The stretch of stable behaviour the job is in.
     pub regime: Option<Regime>,
-    /// What changed since the last line.
+    /// Changes since the last line.
     pub changes: Vec<Change>,
-    /// What was seen so far.
+    /// Events of the stream so far.
     pub stream: Stream,
 }
 
@@ -75,7 +75,7 @@ pub struct LiveRhythm {
     pub period_s: f64,
     /// How sure it is.
     pub confidence: f64,
-    /// What one of its phases moves.
+    /// Bytes that one of its phases moves.
     pub bytes_per_phase: f64,
     /// When its next phase is expected.
     pub next_start_s: f64,
@@ -92,7 +92,7 @@ pub struct NextPhase {
     pub start_interval_s: [f64; 2],
     /// … this often.
     pub interval_probability: f64,
-    /// What it is expected to move.
+    /// Bytes that it is expected to move.
     pub bytes: f64,
     /// How long it is expected to last.
     pub duration_s: f64,
@@ -127,7 +127,7 @@ pub struct SeenPhase {
     pub start_s: f64,
     /// When it ended, or the end of the window.
     pub end_s: f64,
-    /// What it moved.
+    /// Bytes that it moved.
     pub bytes: f64,
     /// Whether it is over.
     pub is_over: bool,
@@ -157,7 +157,7 @@ pub struct Change {
     pub period_s: f64,
 }
 
-/// What was seen of a stream.
+/// Numbers of events in a stream.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Stream {
     /// Events that counted.
@@ -316,7 +316,7 @@ impl Prediction {
 /// Something that happened while following.
 #[derive(Clone, Debug, Serialize)]
 pub struct Notice {
-    /// What.
+    /// Text of the notice.
     pub text: Untrusted,
 }
 
@@ -340,13 +340,13 @@ pub fn about_job(job: Option<&Untrusted>, n_jobs: usize) -> String {
     }
 }
 
-/// What was followed, at the end.
+/// Summary of a followed job, at the end.
 #[derive(Clone, Debug, Serialize)]
 pub struct LiveEnd {
     /// The job, as in its predictions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<Untrusted>,
-    /// What was read.
+    /// Source that was read.
     pub source: Source,
     /// Why following ended: `job_over`, `idle` or `interrupted`.
     pub reason: &'static str,
@@ -354,7 +354,7 @@ pub struct LiveEnd {
     pub n_predictions: u64,
     /// The last period that was found.
     pub period_s: Option<f64>,
-    /// What is known to be missing.
+    /// Data known to be missing.
     pub losses: Vec<Loss>,
 }
 
@@ -395,12 +395,12 @@ impl LiveEnd {
     }
 }
 
-/// What the screen shows of a running job.
+/// Content of the screen for a running job.
 #[derive(Clone, Debug)]
 pub struct Screen<'a> {
-    /// What is followed.
+    /// Name of the job or trace that is followed.
     pub name: Untrusted,
-    /// What was read of it so far.
+    /// Source, as far as it was read.
     pub source: Source,
     /// Now, on the trace's clock.
     pub now_s: f64,
@@ -412,7 +412,7 @@ pub struct Screen<'a> {
     pub span_s: f64,
     /// Predictions, the newest last.
     pub predictions: &'a [Prediction],
-    /// What happened, the newest last.
+    /// Notices, the newest last.
     pub notices: &'a [Untrusted],
 }
 

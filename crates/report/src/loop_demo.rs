@@ -7,15 +7,15 @@ use crate::decisions::{DecisionList, share};
 /// The same jobs, twice.
 #[derive(Clone, Debug)]
 pub struct LoopDemo {
-    /// What the storage lets through in a second.
+    /// Bandwidth of the storage, in bytes per second.
     pub bandwidth_bps: f64,
-    /// What the jobs do, in words.
+    /// The jobs, described in words.
     pub jobs: Vec<LoopJob>,
     /// The storage serves requests as they come.
     pub without: LoopRun,
     /// The daemon decides.
     pub with: LoopRun,
-    /// What it decided.
+    /// Decisions of the daemon.
     pub decisions: DecisionList,
     /// When the first of its decisions was taken, after the start of the jobs; what is compared begins here.
     pub decided_s: Option<f64>,
@@ -26,7 +26,7 @@ pub struct LoopDemo {
 pub struct LoopJob {
     /// Its name.
     pub name: String,
-    /// What it does, in words.
+    /// Description of its activity.
     pub what: String,
 }
 
@@ -35,11 +35,11 @@ pub struct LoopJob {
 pub struct LoopRun {
     /// When they were looked at, after their start.
     pub at_s: Vec<f64>,
-    /// What each had written by then, and how long it had been at it: by job.
+    /// Bytes that each had written by then, and its time in the calls: by job.
     pub jobs: Vec<Vec<LoopSample>>,
 }
 
-/// What a job had done.
+/// Writes of a job so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LoopSample {
     /// Bytes written.
@@ -74,7 +74,7 @@ impl LoopDemo {
         (jobs, mean)
     }
 
-    /// What came of it, in a sentence.
+    /// Returns the outcome, in a sentence.
     pub fn verdict(&self) -> String {
         let Some(decided_s) = self.decided_s else {
             return "the daemon has decided nothing: it was not sure of the jobs' periods in time".to_owned();

@@ -1,4 +1,4 @@
-//! What each module of a Darshan log counted by itself, beside what the analysis made of all of them.
+//! Counts of each module of a Darshan log, beside the analysis of all of them.
 
 use iotide_look::Untrusted;
 use iotide_trace::SIZE_RANGES;
@@ -17,7 +17,7 @@ pub struct LogModules {
     pub modules: Vec<ModuleFacts>,
 }
 
-/// What one module noted.
+/// Facts that one module recorded.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ModuleFacts {
     /// Its name, as Darshan has it.
@@ -28,11 +28,11 @@ pub struct ModuleFacts {
     pub partial: bool,
     /// How long its part of the log is, packed.
     pub packed_bytes: Option<u64>,
-    /// What its counters add up to, where it has any.
+    /// Sums over its counters, where it has any.
     pub counted: Option<ModuleCounts>,
 }
 
-/// What the counters of a module add up to. What it does not count is absent.
+/// Sums over the counters of a module. Values that it does not count are absent.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ModuleCounts {
     /// Files; of H5D data sets, of PNETCDF_VAR variables.
@@ -84,7 +84,7 @@ pub struct UsedFiles {
 /// Calls of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ModuleCalls {
-    /// What is called, in words.
+    /// Kind of the calls, in words.
     pub kind: &'static str,
     /// How often.
     pub calls: u64,

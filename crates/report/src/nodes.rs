@@ -43,7 +43,7 @@ pub struct NodeEntry {
     /// How long ago it was last heard of.
     #[serde(default)]
     pub silent_s: f64,
-    /// What was refused on it.
+    /// Number of losses on it: data that was refused, missed or not counted.
     #[serde(default)]
     pub losses: u64,
 }
@@ -111,7 +111,7 @@ impl NodeList {
 }
 
 impl NodeEntry {
-    /// What is wrong with it, in words.
+    /// Returns its faults, in words.
     pub fn faults(&self) -> Vec<&'static str> {
         let mut faults = Vec::new();
         if self.silent_s > SILENT_S {

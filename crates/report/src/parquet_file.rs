@@ -1,4 +1,4 @@
-//! What every Parquet file that is written here needs.
+//! Functions for all Parquet files that are written here.
 
 use std::io::{self, Write};
 
@@ -19,7 +19,7 @@ pub fn put<T: DataType, W: Write + Send>(
     column.close()
 }
 
-/// What the system said, where it is known; callers tell a full disk from a reader that went away.
+/// Returns the error of the system, where it is known; callers distinguish a full disk from a reader that went away.
 pub fn io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {

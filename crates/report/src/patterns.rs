@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::activity::layer_name;
 use crate::run::whole_bytes;
 
-/// What is known of calls and files beside times.
+/// Facts about calls and files beside times.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Patterns {
     /// Calls in Darshan's ranges of sizes, by layer.
@@ -16,7 +16,7 @@ pub struct Patterns {
     pub access_order: Vec<AccessOrder>,
     /// How ranks called MPI-IO, where the source counts that.
     pub mpi_io: Option<MpiIoCalls>,
-    /// What was moved on each file system, that with most bytes first.
+    /// Sums over each file system, that with most bytes first.
     pub mounts: Vec<MountSums>,
     /// How many files were only read, only written, or both.
     pub file_counts: FileCounts,
@@ -103,7 +103,7 @@ pub struct MpiIoWay {
     pub nonblocking: Option<u64>,
 }
 
-/// What was moved on one file system.
+/// Sums over one file system.
 #[derive(Clone, Debug, Serialize)]
 pub struct MountSums {
     /// Where it is mounted; where the source has no mounts, the first directory of the files.
@@ -144,9 +144,9 @@ pub struct FileCounts {
 pub struct FileGroup {
     /// How many.
     pub files: u64,
-    /// What was moved from and to them, on average.
+    /// Bytes moved from and to them, on average.
     pub mean_bytes: f64,
-    /// What was moved from and to the one with most.
+    /// Bytes moved from and to the one with most.
     #[serde(serialize_with = "whole_bytes")]
     pub most_bytes: f64,
 }

@@ -18,7 +18,7 @@ pub struct PlanReport {
     pub command: &'static str,
     /// Each job with its set.
     pub jobs: Vec<PlanEntry>,
-    /// What a file system is told, as one would type it.
+    /// Actions for the file system, as one would type them.
     pub actions: Vec<String>,
     /// Whether it was told.
     #[serde(rename = "done")]
@@ -34,9 +34,9 @@ pub struct PlanEntry {
     pub w_iter_s: Option<f64>,
     /// Its set: an order of magnitude, or `unknown`.
     pub set: String,
-    /// What the set is worth.
+    /// Priority of the set.
     pub priority: f64,
-    /// What share of the storage the set has if jobs of all sets do I/O.
+    /// Share of the storage that the set has if jobs of all sets do I/O.
     pub share: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What a run measured, under the names by which it is modelled, and what the models of an application answer.
+//! Values that a run measured, under the names by which they are modelled, and the answers of an application's models.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use iotide_look::Untrusted;
 pub struct ProfileValue {
     /// Of what: `posix->write`, `mpi->MPI_Gather`, `io`, `run`.
     pub callpath: String,
-    /// What: `time` in seconds, `hits`, `size` in bytes.
+    /// Metric: `time` in seconds, `hits`, `size` in bytes; `value` of the program's own counters.
     pub metric: &'static str,
     /// How much.
     pub value: f64,
@@ -68,7 +68,7 @@ pub fn profile(counters: &Counters, run_time_s: Option<f64>) -> Vec<ProfileValue
 pub struct ApplicationModels {
     /// Which application.
     pub app: Untrusted,
-    /// What its program is called.
+    /// Name of its program.
     pub name: Untrusted,
     /// Whose runs these are.
     pub user: Untrusted,
@@ -94,7 +94,7 @@ pub struct BuildEntry {
     pub last_unix_s: f64,
 }
 
-/// What a model says of one point.
+/// Value of a model at one point.
 #[derive(Clone, Debug, Serialize)]
 pub struct Evaluated {
     /// The value.
@@ -107,12 +107,12 @@ pub struct Evaluated {
     pub cautions: Vec<String>,
 }
 
-/// What a daemon says of the runs that models rest on.
+/// Runs that models rest on, as a daemon reports them.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct WatchedRuns {
     /// Which application.
     pub app: Untrusted,
-    /// What its program is called.
+    /// Name of its program.
     pub name: Untrusted,
     /// Whose runs these are.
     pub user: Untrusted,
@@ -120,7 +120,7 @@ pub struct WatchedRuns {
     pub runs: u64,
     /// The binaries.
     pub builds: Vec<serde::de::IgnoredAny>,
-    /// What is left out.
+    /// Data that is left out.
     pub notes: Vec<Untrusted>,
 }
 
@@ -151,7 +151,7 @@ impl WatchedRuns {
 pub struct ModelLine {
     /// Where in the program.
     pub callpath: Untrusted,
-    /// What was measured.
+    /// The metric.
     pub metric: Untrusted,
     /// The function for people.
     pub function: Untrusted,
@@ -159,7 +159,7 @@ pub struct ModelLine {
     pub n_points: u64,
 }
 
-/// What is read of the models of an application for a job's report.
+/// Models of an application, for a job's report.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ModelLines {
     /// How many runs they rest on.

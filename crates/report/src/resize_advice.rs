@@ -25,15 +25,15 @@ pub struct ResizeAdvice {
     pub probes: usize,
     /// How often intervals hold the truth.
     pub confidence: f64,
-    /// What is known of each size.
+    /// Results for each size.
     pub sizes: Vec<SizeAdvice>,
     /// The size with the least turnaround.
     pub best: Option<u32>,
-    /// What of the log could not be used.
+    /// Parts of the log that could not be used.
     pub losses: Vec<crate::Loss>,
 }
 
-/// What is known of a size.
+/// Results for one size.
 #[derive(Clone, Debug, Serialize)]
 pub struct SizeAdvice {
     /// How many nodes.
@@ -44,7 +44,7 @@ pub struct SizeAdvice {
     pub time_interval_s: Option<[f64; 2]>,
     /// How well nodes are used, against the first size.
     pub efficiency: f64,
-    /// What it costs.
+    /// Its cost, in node hours.
     pub node_hours: f64,
     /// How long it waits: mean over the probes, and a 95 % interval of it.
     pub wait_s: Figure,
@@ -110,7 +110,7 @@ impl ResizeAdvice {
         self.best = best.map(|size| size.nodes);
     }
 
-    /// What to do, in one sentence without a full stop.
+    /// Returns the recommendation, in one sentence without a full stop.
     pub fn verdict(&self) -> String {
         let Some(best) = self.sizes.iter().find(|size| Some(size.nodes) == self.best) else {
             return "no size has a time".to_owned();

@@ -78,7 +78,7 @@ impl Rhythm {
         self.missed.saturating_sub(self.pauses.iter().map(beats).sum())
     }
 
-    /// What interrupts it: "5 of 100 beats missed", "with a pause of 400 s".
+    /// Returns its interruptions: "5 of 100 beats missed", "with a pause of 400 s".
     fn interruptions(&self) -> Vec<String> {
         let mut parts = Vec::new();
         let missed = self.missed_outside_pauses();
@@ -135,7 +135,7 @@ const NAMED: usize = 3;
 pub(crate) struct Named<'a> {
     /// One after the other, in order of time; the one that moves most bytes is among them.
     chain: Vec<&'a Rhythm>,
-    /// What holds beside these.
+    /// Rhythms that hold beside these.
     beside: Vec<&'a Rhythm>,
     /// How many more there are.
     n_more: usize,

@@ -26,10 +26,10 @@ pub use self::period::{Period, Phase, Scores, Verdict, Wave};
 
 mod period;
 
-/// What is known of one run.
+/// Results of one run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
-    /// What was read.
+    /// Source that was read.
     pub source: Source,
     /// How it was looked at.
     pub settings: Settings,
@@ -43,13 +43,13 @@ pub struct Run {
     pub waves: Vec<Wave>,
     /// How badly these waves alone draw the signal: 0 exactly, 1 no better than the mean.
     pub reconstruction_error: Option<f64>,
-    /// What asynchronous I/O required and got, if there was any.
+    /// Required and actual bandwidth of asynchronous I/O, if there was any.
     pub demand: Option<Demand>,
     /// Why there was nothing to analyse, if there was not.
     pub not_analysed: Option<String>,
-    /// What is known to be missing.
+    /// Data known to be missing.
     pub losses: Vec<Loss>,
-    /// What one asks first, where that was asked for.
+    /// Main facts of the run, where they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub card: Option<JobCard>,
     /// Who did what to which file, where that was asked for.
@@ -61,7 +61,7 @@ pub struct Run {
     /// When each rank read and wrote, where calls have times of their own and that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
-    /// What each module of a Darshan log counted by itself, where that was asked for.
+    /// Counts of each module of a Darshan log, where they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modules: Option<LogModules>,
     /// The numbers of its pictures, by name, where there are any.
@@ -73,7 +73,7 @@ pub struct Run {
     /// Its labels; see `iotide categorize`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub categories: Option<Vec<&'static str>>,
-    /// What each label rests on.
+    /// Evidence for each label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<LabelEvidence>,
     /// How it compares with earlier runs of the same application, where that was asked for.
@@ -296,7 +296,7 @@ impl Run {
         Some(rhythms.iter().map(|rhythm| rhythm.in_words(zero)).collect::<Vec<_>>().join("\n"))
     }
 
-    /// What there is to say line by line: a name and a sentence.
+    /// Returns the facts line by line: a name and a sentence.
     pub(crate) fn facts(&self) -> Rows {
         let mut rows = Rows::default();
         rows.row("source", self.source.in_words());
@@ -355,7 +355,7 @@ impl Run {
         rows
     }
 
-    /// What speaks for the period, and how much.
+    /// Adds the evidence for the period, and how strong it is.
     fn add_evidence(&self, rows: &mut Rows) {
         if !self.period.candidates.is_empty() {
             let candidates = (self.period.candidates.iter())
@@ -390,7 +390,7 @@ impl Run {
         }
     }
 
-    /// What a phase moves on average; where no phases are told apart, what a period does by the score.
+    /// Returns the bytes of a phase on average; where no phases are told apart, those of a period by the score.
     pub(crate) fn bytes_at_once(&self) -> Option<(&'static str, f64)> {
         let of_phases = self.period.bytes_per_phase.map(|bytes| ("per phase", bytes));
         of_phases.or(self.scores.bytes_per_period.map(|bytes| ("per period", bytes)))
@@ -459,7 +459,7 @@ impl Tell for Run {
     }
 }
 
-/// What was read.
+/// Source of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Source {
     /// Where it was read from.
@@ -487,11 +487,11 @@ pub struct Source {
     /// To what times were rounded, where there were more requests than are kept exactly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolution_s: Option<f64>,
-    /// What the source says of its job.
+    /// Its job, as the source states it.
     pub job: Job,
 }
 
-/// What a source says of its job.
+/// Job of a run, as the source states it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Job {
     /// The scheduler's name for it.
@@ -515,7 +515,7 @@ pub struct Job {
 }
 
 impl Source {
-    /// What its times are counted from where people read them.
+    /// Returns the origin of its times for readers.
     pub fn zero(&self) -> Zero {
         Zero::of(self.start_s, self.job.start_time)
     }
@@ -574,7 +574,7 @@ pub struct Settings {
     pub window_s: Option<[f64; 2]>,
     /// Which bytes: `read`, `write`, `both`; `auto` if nothing was analysed and nothing chosen.
     pub mode: &'static str,
-    /// What a sample stands for: `mean` or `hold`.
+    /// Meaning of a sample: `mean` or `hold`.
     pub sampling: &'static str,
     /// How many samples.
     pub n_samples: Option<usize>,
@@ -584,7 +584,7 @@ pub struct Settings {
     pub signal_error: Option<f64>,
     /// Whether the first phase was left out.
     pub skip_first_phase: bool,
-    /// What told outlying powers from the rest (`dft` only); of several, separated by commas, all had to agree.
+    /// Methods that separated outlying powers from the rest (`dft` only); of several, separated by commas, all had to agree.
     pub outliers: Option<String>,
     /// Share of the best score that makes a candidate (`dft` only).
     pub tolerance: Option<f64>,
@@ -638,7 +638,7 @@ impl Settings {
         }
     }
 
-    /// What was looked at, as the subject of a sentence.
+    /// Returns the analysed operations, as the subject of a sentence.
     fn what(&self) -> &'static str {
         match self.mode {
             "read" => "the reads",
@@ -680,7 +680,7 @@ impl Settings {
 /// Something known to be missing.
 #[derive(Clone, Debug, Serialize)]
 pub struct Loss {
-    /// What and where.
+    /// Kind and place of the loss.
     pub what: Untrusted,
     /// How many records.
     pub records: Option<u64>,

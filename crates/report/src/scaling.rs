@@ -29,7 +29,7 @@ pub struct ScalingReport {
     /// Points worth measuring next, the best buy first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<AdviceEntry>,
-    /// What could not be read.
+    /// Inputs that could not be read.
     pub notes: Vec<String>,
     /// Whether models added from now on are drawn: a curve with its band asks for many predictions.
     #[serde(skip)]
@@ -53,7 +53,7 @@ pub struct ScalingSource {
 pub struct ModelEntry {
     /// Where in the program.
     pub callpath: Untrusted,
-    /// What was measured.
+    /// The metric.
     pub metric: Untrusted,
     /// The function in all its digits. It has the parameters' names in it, as have the next three.
     pub function: Untrusted,
@@ -63,9 +63,9 @@ pub struct ModelEntry {
     pub python: Untrusted,
     /// The function as LaTeX.
     pub latex: Untrusted,
-    /// What is there at any scale; `null` for a function in pieces.
+    /// Part that is the same at any scale; `null` for a function in pieces.
     pub constant: Option<f64>,
-    /// What changes with the parameters.
+    /// Terms that change with the parameters.
     pub terms: Vec<TermEntry>,
     /// Residual sum of squares.
     pub rss: Option<f64>,
@@ -83,12 +83,12 @@ pub struct ModelEntry {
     pub growth: Option<f64>,
     /// Values at the points asked for.
     pub predictions: Vec<PredictionEntry>,
-    /// What to know about it.
+    /// Notes about the model.
     pub notes: Vec<Untrusted>,
     /// The points it was found from, where they are asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<PointEntry>,
-    /// What it is drawn from, where that is asked for.
+    /// Data for its chart, where that is asked for.
     #[serde(skip)]
     pub drawn: Option<DrawnModel>,
 }
@@ -106,7 +106,7 @@ pub struct DrawnModel {
     pub confidence: f64,
 }
 
-/// What was measured at one point.
+/// Measurements at one point.
 #[derive(Clone, Debug, Serialize)]
 pub struct PointEntry {
     /// The point, by parameter.
@@ -133,7 +133,7 @@ pub struct PointEntry {
 /// One term.
 #[derive(Clone, Debug, Serialize)]
 pub struct TermEntry {
-    /// What the factors are multiplied by.
+    /// Number that the factors are multiplied by.
     pub coefficient: f64,
     /// Its factors.
     pub factors: Vec<FactorEntry>,
@@ -185,7 +185,7 @@ pub struct PredictionEntry {
 pub struct ModelFailure {
     /// Where in the program.
     pub callpath: String,
-    /// What was measured.
+    /// The metric.
     pub metric: String,
     /// Why there is none.
     pub error: String,
@@ -198,7 +198,7 @@ pub struct AdviceEntry {
     pub at: PointAt,
     /// How far the functions still possible disagree there, as a share of the value.
     pub disagreement: f64,
-    /// What it would cost, in `cost_unit`.
+    /// Its cost, in `cost_unit`.
     pub cost: Option<f64>,
     /// Of what the cost is counted.
     pub cost_unit: Untrusted,
@@ -328,7 +328,7 @@ impl ScalingReport {
         self.models.sort_by(|a, b| value(b).total_cmp(&value(a)));
     }
 
-    /// What was left out, as far as a person reads on, and how much more there is.
+    /// Returns the first of the notes, as many as a person reads, and the number of the others.
     pub fn notes_shown(&self) -> (&[String], usize) {
         const MOST_SHOWN: usize = 20;
         let shown = &self.notes[..self.notes.len().min(MOST_SHOWN)];

@@ -133,7 +133,7 @@ impl ScalingReport {
     }
 }
 
-/// What `all` stands for.
+/// Expansion of `all`.
 const ALL: &str = "Callpath: {callpath}\n\tMetric: {metric}\n\t\tMeasurement points: {points}\n\t\t\
                    {measurements: sep:'\\n\\t\\t'}\n\t\tModel: {model}\n\t\tRSS: {rss:.2E}\n\t\tAdjusted R^2: {ar2:.2E}\n\t\t\
                    SMAPE: {smape:.2E}";

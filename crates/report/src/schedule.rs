@@ -17,7 +17,7 @@ pub struct SimulationReport {
     schema: &'static str,
     /// The command that was asked.
     pub command: &'static str,
-    /// What was run.
+    /// Workload that was simulated.
     pub workload: WorkloadEntry,
     /// How often.
     pub repetitions: usize,
@@ -36,11 +36,11 @@ pub struct WorkloadEntry {
     pub source: Untrusted,
     /// How many jobs it has.
     pub n_jobs: usize,
-    /// What one job alone gets from the storage.
+    /// Bandwidth of one job alone on the storage, in bytes per second.
     pub bandwidth_bps: f64,
     /// When judging begins and ends.
     pub frame_s: [f64; 2],
-    /// What share of the storage's time the jobs would use if they never waited.
+    /// Share of the storage's time that the jobs would use if they never waited.
     pub load: f64,
 }
 
@@ -55,7 +55,7 @@ pub struct ScenarioEntry {
     /// Which job of a set goes first: `first-come` or `id`.
     #[serde(serialize_with = "by_name")]
     pub order: Order,
-    /// What becomes of jobs without a prediction: `together` or `apart`.
+    /// Treatment of jobs without a prediction: `together` or `apart`.
     #[serde(serialize_with = "by_name")]
     pub unknown_jobs: UnknownJobs,
     /// Inequality of what jobs get where nobody sees to it.
@@ -107,7 +107,7 @@ pub struct PolicyEntry {
     pub spread: Spread,
     /// Each against the first policy of the scenario: −0.2 is a fifth less.
     pub change: Option<Change>,
-    /// What was published for it.
+    /// Published values for it.
     pub published: Option<Published>,
     /// How each job fared in the first repetition.
     pub jobs: Vec<JobEntry>,
@@ -142,7 +142,7 @@ impl Spread {
     }
 }
 
-/// What changes against another policy.
+/// Changes against another policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Change {
     /// Which.
@@ -157,7 +157,7 @@ pub struct Change {
     pub utilization: Option<f64>,
 }
 
-/// What was published: changes against an unchanged BeeGFS.
+/// Published values: changes against an unchanged BeeGFS.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Published {
     /// Where.
@@ -470,7 +470,7 @@ impl Document for SimulationReport {
     }
 }
 
-/// What scripts call it.
+/// Name for scripts.
 trait Named {
     fn name(&self) -> &'static str;
 }

@@ -22,7 +22,7 @@ pub struct SeriesDocument {
     pub values: Vec<Option<SeriesValue>>,
     /// How many nodes each value is of.
     pub nodes_reporting: Vec<u32>,
-    /// What is missing.
+    /// Data that is missing.
     pub losses: Vec<Untrusted>,
 }
 
@@ -63,7 +63,7 @@ pub enum SeriesValue {
 }
 
 impl SeriesValue {
-    /// What JSON can say of a sample.
+    /// Returns a sample as JSON can hold it; `None` if it is not finite.
     pub fn of(sample: Sample) -> Option<Self> {
         match sample {
             Sample::Counter(value) => Some(Self::Counter(value)),

@@ -9,7 +9,7 @@ use crate::{DecisionList, Ink, Report, Tell, text};
 use iotide_look::Untrusted;
 use iotide_sched::{IoProfile, JobId, KnownJob, LEAST_CONFIDENCE, Policy, UnknownJobs};
 
-/// What a mount or an arbiter says of its jobs.
+/// Jobs as a mount or an arbiter reports them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StorageJobs {
     /// Where it was asked.
@@ -75,7 +75,7 @@ pub enum WhoKnows {
     Source(SourceJobs),
 }
 
-/// What a daemon or a detector knows of jobs.
+/// Jobs as a daemon or a detector reports them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SourceJobs {
     /// Who was asked.
@@ -262,7 +262,7 @@ impl Tell for StorageJobs {
 }
 
 impl StorageJobs {
-    /// What the table's short words mean, as far as they are in it.
+    /// Explains the short words of the table, as far as they are in it.
     fn explain(&self, out: &mut String) {
         let has = |is_so: fn(&JobAtStorage) -> bool| self.jobs.iter().any(is_so);
         let has_set = |name: &str| self.jobs.iter().any(|job| job.set.as_deref() == Some(name));

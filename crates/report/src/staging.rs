@@ -1,4 +1,4 @@
-//! What is safe of a buffer, what is left, and why.
+//! State of a buffer: safe data, data that is left, and why.
 
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ pub struct Staging {
     /// Why it is in that state.
     #[serde(default)]
     pub reason: Option<Untrusted>,
-    /// What decisions rest on while the job runs: `predictions`, or `activity` and why there is no more.
+    /// Basis of decisions while the job runs: `predictions`, or `activity` and why there is no more.
     #[serde(default)]
     pub basis: Option<String>,
     /// Files by what became of them.
@@ -44,7 +44,7 @@ pub struct Staging {
     /// Files whose owner or attributes could not be kept.
     #[serde(default)]
     pub plain_copies: u64,
-    /// What is not safe, and why.
+    /// Files that are not safe, and why.
     pub left: Vec<LeftFile>,
     /// Pipes, sockets and devices, which are not copied.
     #[serde(default)]
@@ -76,7 +76,7 @@ pub struct LeftFile {
     pub why: Untrusted,
 }
 
-/// What a check of a destination found.
+/// Result of a check of a destination.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StagedCheck {
     /// The directory.
@@ -122,7 +122,7 @@ impl StageAnswer<Staging> {
 }
 
 impl StageAnswer<StagedCheck> {
-    /// What a check found.
+    /// Returns the answer of a check.
     pub fn of_check(check: StagedCheck) -> Self {
         Self { command: "stage verify", runs: vec![check] }
     }

@@ -17,7 +17,7 @@ pub struct StagingReport {
     schema: &'static str,
     /// The command that was asked.
     pub command: &'static str,
-    /// What was run.
+    /// Workload that was simulated.
     pub workload: StagingBrief,
     /// Where figures of it come from, if from models.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,13 +39,13 @@ pub struct StagingBrief {
     pub source: Untrusted,
     /// How many phases it has.
     pub phases: u64,
-    /// What it writes in all.
+    /// Bytes that it writes in all.
     pub bytes: f64,
-    /// What the buffer takes and gives.
+    /// Bandwidth of the buffer for reads and writes together, in bytes per second.
     pub buffer_bps: f64,
-    /// What the file system behind takes.
+    /// Bandwidth of writes to the file system behind, in bytes per second.
     pub pfs_bps: f64,
-    /// What the buffer holds; `null` is without limit.
+    /// Capacity of the buffer; `null` is without limit.
     pub capacity_bytes: Option<f64>,
     /// The share of it that should not be exceeded.
     pub high_water: f64,
@@ -98,7 +98,7 @@ pub struct StagingEntry {
     pub interference_s: Figure,
     /// Time that the job loses because the buffer is full.
     pub stalled_s: Figure,
-    /// What a crash costs.
+    /// Bytes lost in a crash.
     pub lost_at_crash: LossEntry,
     /// How often moving begins in a run.
     pub flushes: Figure,
@@ -117,7 +117,7 @@ pub struct StagingEntry {
     pub drawn: DrawnStaging,
 }
 
-/// What a crash costs, in bytes that are nowhere but in the buffer.
+/// Bytes lost in a crash: those that are nowhere but in the buffer.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct LossEntry {
     /// On average over the time until everything is safe.
@@ -141,7 +141,7 @@ pub struct StateTimes {
     pub run: f64,
 }
 
-/// What a picture needs of the first run.
+/// Data for a picture of the first run.
 #[derive(Clone, Debug)]
 pub struct DrawnStaging {
     /// The buffer over time.
@@ -220,7 +220,7 @@ impl StagingReport {
         self.policies.push(entry);
     }
 
-    /// What was run, in words.
+    /// Returns the workload in words.
     pub fn in_words(&self) -> String {
         let workload = &self.workload;
         let room = match workload.capacity_bytes {

@@ -19,17 +19,17 @@ pub struct SystemReport {
     schema: &'static str,
     /// The command that was asked.
     pub command: &'static str,
-    /// What was run.
+    /// System that was simulated.
     pub workload: SystemBrief,
     /// How often.
     pub repetitions: usize,
     /// With which chances.
     pub seed: u64,
-    /// What share of repetitions the bands hold.
+    /// Share of the repetitions that the bands hold.
     pub confidence: f64,
-    /// What came of it.
+    /// Results of the simulation.
     pub system: SystemAnswer,
-    /// What could not be taken into account.
+    /// Facts that could not be taken into account.
     pub losses: Vec<Untrusted>,
 }
 
@@ -48,18 +48,18 @@ pub struct SystemBrief {
     pub frame_s: [f64; 2],
 }
 
-/// What came of a system.
+/// Results of the simulation of a system.
 #[derive(Clone, Debug, Serialize)]
 pub struct SystemAnswer {
     /// Means over the frame.
     pub frame: Frame,
     /// Step by step.
     pub state: Vec<State>,
-    /// What jobs get.
+    /// Bandwidth and burst times of the jobs.
     pub jobs: Vec<SystemJob>,
     /// Where it clogs; `null` where nobody stays.
     pub saturation: Option<SaturationEntry>,
-    /// What changes do.
+    /// Effects of changes.
     pub what_if: Vec<WhatIf>,
     /// Events of all repetitions.
     pub events: u64,
@@ -132,7 +132,7 @@ pub struct State {
     pub utilization: f64,
 }
 
-/// What jobs of one entry get, each.
+/// Bandwidth and burst time of each job of one entry.
 #[derive(Clone, Debug, Serialize)]
 pub struct SystemJob {
     /// Their kind.
@@ -164,10 +164,10 @@ pub struct SaturationEntry {
     pub more_jobs: std::collections::BTreeMap<String, u64>,
 }
 
-/// What a change does.
+/// Effect of a change.
 #[derive(Clone, Debug, Serialize)]
 pub struct WhatIf {
-    /// What changes, in words.
+    /// The change, in words.
     pub change: String,
     /// When.
     pub at_s: f64,
@@ -196,14 +196,14 @@ pub struct Stretch {
     pub burst_s: Vec<Option<f64>>,
 }
 
-/// What a report is made of.
+/// Runs of a system, from which a report is made.
 #[derive(Clone, Debug)]
 pub struct SystemRuns<'a> {
     /// Where the system is from.
     pub source: &'a str,
     /// The system.
     pub system: &'a System,
-    /// What came of each repetition; one for methods that repeat nothing.
+    /// Result of each repetition; one for methods that repeat nothing.
     pub runs: &'a [Run],
     /// `ssa`, `mean-field` or `mva`.
     pub method: &'static str,
@@ -213,11 +213,11 @@ pub struct SystemRuns<'a> {
     pub grains: &'a [u64],
     /// Where chances began.
     pub seed: u64,
-    /// What share of repetitions bands hold.
+    /// Share of the repetitions that the bands hold.
     pub confidence: f64,
     /// Where it clogs.
     pub saturation: Option<Saturation>,
-    /// What could not be taken into account.
+    /// Facts that could not be taken into account.
     pub losses: &'a [String],
     /// By template: what a job has alone.
     pub alone: Vec<Alone>,
@@ -476,7 +476,7 @@ pub fn plain(value: f64) -> String {
 }
 
 impl SystemReport {
-    /// What one would want to know first, in a sentence without a full stop.
+    /// Returns the main result, in a sentence without a full stop.
     pub fn verdict(&self) -> String {
         let answer = &self.system;
         let bandwidth = answer.frame.bandwidth_total_bps.shown(text::bandwidth);

@@ -23,9 +23,9 @@ pub struct TemplatesReport {
     pub templates: Vec<FoundTemplate>,
     /// The storage; `null` if nothing is known of it.
     pub storage: Option<StorageEntry>,
-    /// What was left out.
+    /// Data that was left out.
     pub losses: Vec<Untrusted>,
-    /// What was taken for granted, or found on the way.
+    /// Assumptions and remarks.
     #[serde(skip)]
     pub notes: Vec<String>,
 }
@@ -54,7 +54,7 @@ impl RunOfTemplate {
 /// A kind of application, as `simulate system` takes it.
 #[derive(Clone, Debug, Serialize)]
 pub struct FoundTemplate {
-    /// What to call it.
+    /// Its name.
     pub name: String,
     /// Time between bursts, but for communication.
     pub compute_s: f64,
@@ -289,7 +289,7 @@ pub struct LadderReport {
     schema: &'static str,
     /// The command that was asked.
     pub command: &'static str,
-    /// What was measured.
+    /// Directory that was measured.
     pub directory: Untrusted,
     /// The file system that the directory is on; `null` if the table of mounts does not list it.
     pub file_system: Option<FileSystemEntry>,
@@ -297,9 +297,9 @@ pub struct LadderReport {
     pub how: &'static str,
     /// The rungs.
     pub cells: Vec<CellEntry>,
-    /// What follows from them; `null` if they say too little.
+    /// Storage derived from them; `null` if they do not suffice.
     pub storage: Option<StorageEntry>,
-    /// What was left out.
+    /// Data that was left out.
     pub losses: Vec<Untrusted>,
 }
 
@@ -308,7 +308,7 @@ pub struct LadderReport {
 pub struct FileSystemEntry {
     /// Its kind: `ext4`, `lustre`, `fuse.glusterfs`.
     pub kind: Untrusted,
-    /// What is mounted.
+    /// Device or server that is mounted.
     pub source: Untrusted,
     /// Other machines can use it, too.
     pub is_shared: bool,

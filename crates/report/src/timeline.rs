@@ -15,7 +15,7 @@ pub struct Timeline {
     pub gap_s: f64,
     /// The rows, ascending by rank.
     pub rows: Vec<TimelineRow>,
-    /// What its times are counted from on a page.
+    /// Origin of its times on a page.
     #[serde(skip)]
     pub zero: Zero,
 }
@@ -33,12 +33,12 @@ pub struct TimelineRow {
     pub writes: RowSums,
 }
 
-/// What a row did in one direction.
+/// Sums over a row in one direction.
 #[derive(Clone, Debug, Serialize)]
 pub struct RowSums {
     /// How many calls.
     pub calls: u64,
-    /// What they moved.
+    /// Bytes that they moved.
     #[serde(serialize_with = "whole_bytes")]
     pub bytes: f64,
     /// For how long any of them was under way.

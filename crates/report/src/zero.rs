@@ -1,4 +1,4 @@
-//! What the times of a run are counted from where people read them.
+//! Origin of a run's times where people read them.
 
 use iotide_look::chart::Axis;
 use iotide_look::text;

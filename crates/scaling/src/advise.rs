@@ -9,7 +9,7 @@ pub struct Advice {
     pub at: Vec<f64>,
     /// How far the functions still possible disagree there, as a share of the value: what a measurement would settle.
     pub disagreement: f64,
-    /// What it would cost, in the units of the caller.
+    /// Cost of the measurement, in the units of the caller.
     pub cost: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What was measured: values of one quantity at points of the parameter space, repeated.
+//! Measurements: values of one quantity at points of the parameter space, repeated.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ pub struct Experiment {
     pub parameters: Vec<String>,
     /// One series per call path and metric, in the order they were first seen.
     pub series: Vec<Series>,
-    /// What could not be read, and why.
+    /// Input that could not be read, and why.
     pub notes: Vec<Note>,
 }
 
@@ -22,11 +22,11 @@ pub struct Experiment {
 pub struct Series {
     /// Where in the program, parts joined by `->`.
     pub callpath: String,
-    /// What was measured there.
+    /// Name of the quantity measured there.
     pub metric: String,
     /// The points, in the order they were first seen.
     pub measurements: Vec<Measurement>,
-    /// What is missing in this series.
+    /// Parts missing in this series.
     pub notes: Vec<Note>,
 }
 
@@ -35,7 +35,7 @@ pub struct Series {
 pub struct Measurement {
     /// One number per parameter.
     pub coordinate: Vec<f64>,
-    /// What was seen there.
+    /// Values measured there.
     pub values: Values,
 }
 
@@ -278,7 +278,7 @@ impl Note {
     }
 }
 
-/// What to call a parameter: its name, or its place among them.
+/// Returns the name of a parameter, or its place among them.
 pub(crate) fn parameter_name(names: &[impl AsRef<str>], index: usize) -> String {
     names.get(index).map_or_else(|| format!("parameter {}", index + 1), |name| name.as_ref().to_owned())
 }

@@ -27,7 +27,7 @@ pub enum Method {
     /// Ours: see the documentation of the crate.
     #[default]
     Auto,
-    /// What Extra-P 4.2 does, step by step, for those who compare with it.
+    /// Method of Extra-P 4.2, step by step, for those who compare with it.
     Extrap(ExtrapConfig),
 }
 
@@ -48,7 +48,7 @@ pub struct Model {
     pub alternatives: Vec<Alternative>,
     /// Whether no value was negative, so that no prediction should be.
     pub non_negative: bool,
-    /// What a reader should know.
+    /// Notes for the reader.
     pub notes: Vec<Note>,
 }
 

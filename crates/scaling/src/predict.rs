@@ -1,4 +1,4 @@
-//! What a model says about a point nobody measured, and how sure it is.
+//! Prediction of a model at a point nobody measured, and its uncertainty.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::term::Function;
 pub struct Prediction {
     /// Where.
     pub at: Vec<f64>,
-    /// What the function says.
+    /// Value of the function.
     pub value: f64,
     /// Between which values the truth lies with the confidence asked for; `None` if the method cannot say.
     pub interval: Option<(f64, f64)>,
@@ -172,7 +172,7 @@ fn variance(alternative: &Alternative, at: &[f64]) -> f64 {
     variance.max(0.0)
 }
 
-/// What the constant and each coefficient are multiplied by at a point.
+/// Returns the factors of the constant and of each coefficient at a point.
 fn row_at(function: &Function, at: &[f64]) -> Vec<f64> {
     let terms = function.terms.iter().map(|term| term.factors.iter().map(|factor| factor.at(at)).product());
     std::iter::once(1.0).chain(terms).collect()

@@ -24,13 +24,13 @@ pub struct ExtrapConfig {
     pub force_combination_exponents: bool,
     /// Judge a shape by points left out of its fit rather than by the points themselves.
     pub cross_validation: bool,
-    /// What one-parameter models are compared by.
+    /// Measure by which one-parameter models are compared.
     pub compare_by: Cost,
     /// A term that makes up less than this share of every value is dropped.
     pub minimum_contribution: f64,
     /// Which lines of a many-parameter design the one-parameter models are made from.
     pub lines: Lines,
-    /// What combinations of one-parameter models are compared by.
+    /// Measure by which combinations of one-parameter models are compared.
     pub compare_combinations_by: Cost,
     /// Whether sums that hold products may occur.
     pub sums_of_products: bool,
@@ -68,7 +68,7 @@ pub enum Search {
     Segmented,
 }
 
-/// What models are compared by.
+/// Measure by which models are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cost {
     /// Symmetric mean absolute percentage error.

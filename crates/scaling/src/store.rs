@@ -36,7 +36,7 @@ pub enum StoreError {
     /// Written by a program that knows more than this one.
     #[error("the set was stored in version {found}; this program reads version {VERSION}")]
     UnknownVersion {
-        /// What the set says of itself.
+        /// Version that the set states.
         found: u32,
     },
     /// Cut short or altered since it was written.
@@ -117,7 +117,7 @@ impl ModelSet {
     }
 }
 
-/// What must not have changed for a stored model to hold: every setting, by a name that outlives the code's.
+/// Returns the settings of a fit as text, which must not have changed for a stored model to hold: every one, by a name that outlives the code's.
 fn fingerprint(config: &FitConfig) -> String {
     let FitConfig { measure, method } = config;
     let measure = match measure {

@@ -175,7 +175,7 @@ impl Factor {
 /// A product of factors with a coefficient.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Term {
-    /// What the factors are multiplied by.
+    /// Coefficient that the factors are multiplied by.
     pub coefficient: f64,
     /// At most one per parameter.
     pub factors: Vec<Factor>,
@@ -191,9 +191,9 @@ impl Term {
 /// A constant plus terms: the performance model normal form.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Function {
-    /// What is there at any scale.
+    /// Part that is the same at any scale.
     pub constant: f64,
-    /// What changes with the parameters.
+    /// Parts that change with the parameters.
     pub terms: Vec<Term>,
 }
 

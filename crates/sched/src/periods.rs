@@ -83,12 +83,12 @@ pub enum PeriodsError {
         number: usize,
         /// Whether that is the number of a line.
         is_line: bool,
-        /// What is wrong.
+        /// Kind of the fault.
         fault: Fault,
     },
 }
 
-/// What is wrong with an entry.
+/// Fault in an entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {

@@ -1,4 +1,4 @@
-//! What is known of a job's rhythm.
+//! Known rhythm of a job.
 
 use iotide_analysis::{PeriodEstimate, Scores};
 
@@ -7,7 +7,7 @@ use iotide_analysis::{PeriodEstimate, Scores};
 pub struct IoProfile {
     /// The characteristic time `w_iter`: mean time between the starts of consecutive I/O phases. Positive and finite.
     w_iter_s: f64,
-    /// What a phase moves, where known.
+    /// Bytes that a phase moves, where known.
     pub bytes_per_phase: Option<f64>,
     /// Share of the time spent in I/O, where known.
     pub io_share: Option<f64>,

@@ -29,7 +29,7 @@ impl Rules {
         Self::ALL.into_iter().find(|rules| rules.name() == name)
     }
 
-    /// What becomes of a job whose rhythm is not known yet.
+    /// Returns the rule for jobs whose rhythm is not known yet.
     pub fn unknown_jobs(self) -> UnknownJobs {
         match self {
             Self::Iotide => UnknownJobs::Together,
@@ -47,7 +47,7 @@ impl Rules {
         policy.with_unknown(self.unknown_jobs())
     }
 
-    /// What a set's share is counted in.
+    /// Returns the unit in which a set's share is counted.
     pub fn credit(self) -> Credit {
         match self {
             Self::Iotide => Credit::Bytes,

@@ -1,9 +1,9 @@
-//! What happens when.
+//! Order of events in time.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// What is planned: the earliest first, and of two at the same time the one that was planned first.
+/// Planned events: the earliest first, and of two at the same time the one that was planned first.
 ///
 /// A run is its inputs: nothing depends on addresses, hashes or the machine's clock.
 #[derive(Clone, Debug)]

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value};
 
-/// What is wrong with a description of a workload.
+/// Fault in a description of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{fault}", if place.is_empty() { String::new() } else { format!("{place} ") })]
 pub struct WorkloadError {
     /// Where, as `jobs[3].compute_s`; empty is the whole.
     pub place: String,
-    /// What.
+    /// The fault.
     pub fault: String,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Fields<'a> {
         if self.place.is_empty() { name.to_owned() } else { format!("{}.{name}", self.place) }
     }
 
-    /// What may be left out.
+    /// Returns an optional field; `None` if it is absent or null.
     pub(crate) fn get(&self, name: &str) -> Option<&'a Value> {
         self.map.get(name).filter(|value| !value.is_null())
     }

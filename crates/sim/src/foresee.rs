@@ -1,4 +1,4 @@
-//! What would come of a decision, before it is taken.
+//! Estimated effect of a decision, before it is taken.
 
 use std::collections::HashMap;
 
@@ -19,11 +19,11 @@ pub struct MeasuredJob {
     pub period_s: f64,
     /// How long a phase lasts now.
     pub phase_s: f64,
-    /// What it moves.
+    /// Bytes it moves.
     pub phase_bytes: f64,
 }
 
-/// What would come of a decision for jobs that share a storage.
+/// Estimated effect of a decision on jobs that share a storage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Foreseen {
     /// The geometric mean of their I/O slowdowns.
@@ -121,8 +121,9 @@ pub fn foresee_staging(job: &MeasuredJob, n_phases: u64, destination_bps: f64) -
 /// A job that has written so often may write on for as long as it likes: more than this is not tried.
 const MOST_PHASES: u64 = 1000;
 
-/// What changes of size would bring, taken together. If jobs wait for them: how long until those start, or the mean time until all that run and wait have ended if that would become longer. Otherwise how
-/// long the first of the jobs itself takes until it ends. Jobs that run are taken to need what is left of their limit. `None` if that cannot be told.
+/// Returns the estimated effect of changes of size, taken together. If jobs wait for them: the time until those start, or the mean time
+/// until all running and waiting jobs have ended if that would become longer. Otherwise the time until the first of the jobs itself ends.
+/// Running jobs are assumed to need the rest of their limit. `None` if the effect cannot be estimated.
 pub fn foresee_resize(
     listed: &[ListedJob],
     free: u32,

@@ -26,7 +26,7 @@ pub struct Outcome {
 /// How one job fared in the frame.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobOutcome {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its time over what it would have taken alone: `T / (e_cpu + e_io)`.
     pub stretch: Option<f64>,
@@ -47,7 +47,7 @@ pub struct JobOutcome {
 pub struct Timeline {
     /// How long a bin is; the first begins at 0.
     pub bin_s: f64,
-    /// What each job moved in each bin.
+    /// Bytes that each job moved in each bin.
     pub bytes: Vec<Vec<f64>>,
 }
 
@@ -73,7 +73,7 @@ impl Timeline {
     }
 }
 
-/// What a job did in the frame, while it does it.
+/// Sums over a job's work in the frame, collected while it runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Effort {
     pub(crate) compute_s: f64,
@@ -110,7 +110,7 @@ impl Effort {
         (self.n_phases > 1).then(|| (self.last_phase_s - self.first_phase_s) / (self.n_phases - 1) as f64)
     }
 
-    /// What became of a job that was there between two times.
+    /// Returns the outcome of a job that was there between two times.
     pub(crate) fn outcome(
         &self,
         name: String,

@@ -53,7 +53,7 @@ struct Set {
     /// All others, by key, with the local time at which each will be done.
     others: BTreeMap<u64, (Transfer, f64)>,
     by_end: BTreeSet<(u64, u64)>,
-    /// What each of the others has been served per weight.
+    /// Bytes served to each of the others per weight.
     local_now: f64,
     weights: f64,
     seen: f64,
@@ -157,7 +157,7 @@ impl Fluid {
         Some((end_s, job))
     }
 
-    /// What each active job is served now. Linear in the number of jobs.
+    /// Calls `each` with every active job and its present rate. Linear in the number of jobs.
     pub(crate) fn rates(&self, mut each: impl FnMut(usize, f64)) {
         for &(_, at) in &self.next {
             let set = &self.sets[at];
@@ -262,7 +262,7 @@ impl Set {
         Some((transfer, left))
     }
 
-    /// What share of the set's bandwidth the head has, and what share the others have together.
+    /// Returns the share of the set's bandwidth that the head has, and the share that the others have together.
     fn split(&self, leak: f64) -> (f64, f64) {
         match (&self.head, self.others.is_empty()) {
             (None, _) => (0.0, 1.0),
@@ -315,7 +315,7 @@ pub(crate) struct Device {
     capacity_bps: f64,
     s_per_byte: f64,
     now_s: f64,
-    /// What each request in service has been served.
+    /// Bytes served to each request in service.
     served: f64,
     /// When each will be done, in what it will have been served by then; the first to end first.
     ends: VecDeque<(f64, usize)>,

@@ -8,7 +8,7 @@ use crate::fields::{Bound, Fields, WorkloadError, fault, read_frame};
 /// Periodic jobs on one storage, and the stretch of time they are judged by.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
-    /// What one job alone gets from the storage.
+    /// Bandwidth that one job alone gets from the storage.
     pub bandwidth_bps: f64,
     /// When judging begins and ends.
     pub frame_s: [f64; 2],
@@ -19,11 +19,11 @@ pub struct Workload {
 /// A job that repeats: compute, then move some bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobSpec {
-    /// What to call it.
+    /// Its name.
     pub name: String,
     /// How long it computes between two I/O phases.
     pub compute_s: f64,
-    /// What an I/O phase moves.
+    /// Bytes that an I/O phase moves.
     pub io_bytes: f64,
     /// How often it does both; `None` goes on beyond the frame.
     pub iterations: Option<u64>,
@@ -120,16 +120,16 @@ impl Workload {
     }
 }
 
-/// What jobs to generate.
+/// Jobs to generate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mix {
     /// How many jobs.
     pub n_jobs: usize,
-    /// What their characteristic times lie around, in turn. Not empty.
+    /// Values that their characteristic times lie around, in turn. Not empty.
     pub around_s: Vec<f64>,
-    /// What share of the storage's time they want together; above 1 it cannot keep up.
+    /// Share of the storage's time that they demand together; above 1 it cannot keep up.
     pub load: f64,
-    /// What one job alone gets from the storage.
+    /// Bandwidth that one job alone gets from the storage.
     pub bandwidth_bps: f64,
     /// How often each job computes and does I/O; `None` goes on beyond the frame.
     pub iterations: Option<u64>,

@@ -86,7 +86,7 @@ impl Frames {
         }))
     }
 
-    /// What the application of a job takes at some numbers of processes: value, low and high of each.
+    /// Returns the run times of a job's application at some numbers of processes: value, low and high of each.
     pub(crate) fn times(&mut self, job: &str, sizes: &[f64]) -> io::Result<Result<Vec<[f64; 3]>, String>> {
         let mut question = vec![1];
         [job, "run", "time"].iter().for_each(|text| put_rpc_text(&mut question, text));

@@ -1,4 +1,4 @@
-//! What others know of jobs, for those who act on it.
+//! Information about jobs from other programs, for those who act on it.
 //!
 //! ```text
 //!  jobs.csv                       a table of jobs and periods, read anew each time
@@ -49,7 +49,7 @@ pub enum Source {
 /// A job that runs and may have another size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizedJob {
-    /// What it is called.
+    /// Id of the job.
     pub id: String,
     /// How many nodes it has.
     pub nodes: u32,
@@ -83,7 +83,7 @@ pub enum SourceError {
     Silent {
         /// Who.
         name: String,
-        /// What the system says.
+        /// Error of the system.
         cause: std::io::Error,
     },
     /// A table cannot be read.
@@ -91,7 +91,7 @@ pub enum SourceError {
     Unread {
         /// The table.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         cause: std::io::Error,
     },
     /// A table is wrong.
@@ -99,7 +99,7 @@ pub enum SourceError {
     Table {
         /// The table.
         path: PathBuf,
-        /// What is wrong.
+        /// Fault of the table.
         fault: PeriodsError,
     },
     /// Somebody is there who says something else.
@@ -107,7 +107,7 @@ pub enum SourceError {
     Strange {
         /// Who.
         name: String,
-        /// What was said instead.
+        /// Content of the answer.
         what: String,
     },
 }
@@ -167,8 +167,8 @@ impl Source {
         jobs.map_err(silent)?.map_err(|why| self.strange(&why, &why))
     }
 
-    /// What models of a daemon say that running jobs take at some numbers of nodes; nothing of a job that it does not know, that has no model, or one that is not certain
-    /// to within a factor of two.
+    /// Returns the times that running jobs take at some numbers of nodes, by the models of a daemon; nothing of a job that the daemon does not
+    /// have, that has no model, or one that is not certain to within a factor of two.
     ///
     /// Processes are taken to be spread over nodes evenly, at any size as now.
     pub fn times(&self, jobs: &[SizedJob]) -> Result<Vec<Vec<(u32, f64)>>, SourceError> {

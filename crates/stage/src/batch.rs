@@ -70,7 +70,7 @@ pub(crate) enum Failure {
 pub(crate) struct Landed {
     pub(crate) checksum: Checksum,
     pub(crate) how: How,
-    /// What could not be kept of it beside its contents.
+    /// Metadata that could not be kept; `None` if all of it was.
     pub(crate) lost: Option<String>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Course<'a> {
     pub(crate) whole: &'a Whole,
     /// The file system of the source, if what is copied is to be durable there as well.
     pub(crate) synced_source: Option<&'a Whole>,
-    /// What our journal says.
+    /// State by our journal.
     pub(crate) known: &'a Known,
     /// Whose entries of the destination may be replaced.
     pub(crate) owners: Owners,
@@ -528,7 +528,7 @@ impl From<CopyError> for Failure {
     }
 }
 
-/// What the source says of a file that was there a moment ago.
+/// Returns the failure for an error of the source about a file that was there a moment ago.
 fn gone(error: io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Failure::Changed,
@@ -541,7 +541,7 @@ fn left(error: io::Error) -> Failure {
     Failure::Left(error.to_string())
 }
 
-/// What the buffer says when it is to keep what it has: some file systems have nothing to sync, or may not be written to.
+/// Returns the result of a sync of the buffer, less the errors of file systems that have nothing to sync, or may not be written to.
 pub(crate) fn stored(synced: io::Result<()>) -> io::Result<()> {
     match synced.as_ref().map_err(io::Error::raw_os_error) {
         Err(Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP | libc::EROFS | libc::EBADF)) => Ok(()),
@@ -549,12 +549,12 @@ pub(crate) fn stored(synced: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// What was read may not be what was written.
+/// Returns the failure of a sync of the buffer: the bytes read may not be the bytes written.
 fn not_stored(error: io::Error) -> Failure {
     Failure::Left(format!("the buffer could not store it: {error}"))
 }
 
-/// What the destination says: of this one name, or of everything.
+/// Returns the failure for an error of the destination: of this one name, or of everything.
 fn fault(error: io::Error) -> Failure {
     match error.raw_os_error() {
         Some(

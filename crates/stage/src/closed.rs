@@ -30,7 +30,7 @@ pub(crate) struct Prober {
     has_leases: bool,
     /// Nobody is asked: files are taken as closed.
     is_trusting: bool,
-    /// What processes have open to write, as (device, inode); looked up when first needed.
+    /// Files that processes have open to write, as (device, inode); looked up when first needed.
     open: OnceLock<HashSet<(u64, u64)>>,
 }
 

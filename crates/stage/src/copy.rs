@@ -20,7 +20,7 @@ use crate::checksum::{Checksum, Summing};
 use crate::pace::{LONGEST, MIN_PIECE, Pace, Stopped};
 use crate::sys::write_back;
 
-/// What is moved between two looks at the pace: it fits into a core's cache, so that it is summed up from there.
+/// Bytes moved between two looks at the pace: they fit into a core's cache, so that they are summed up from there.
 const PIECE: usize = 1 << 20;
 /// Files from here on are written past the cache, in pieces of up to so many bytes.
 const DIRECT: u64 = 8 << 20;
@@ -29,7 +29,7 @@ const MAX_PIECE: usize = 4 << 20;
 const MAX_DIRTY: u64 = 64 << 20;
 /// Writeback begins after so many bytes.
 const WRITE_BACK: u64 = 8 << 20;
-/// What is written of a long file is made durable and read back in steps of so many bytes while the rest follows.
+/// Steps, in bytes, in which a long file is made durable and read back while the rest is written.
 const READ_BACK: u64 = 64 << 20;
 
 /// Why a copy was not made.

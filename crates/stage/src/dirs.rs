@@ -87,7 +87,7 @@ impl Dirs {
         self.kept().clear();
     }
 
-    /// What is at `path`, links not followed.
+    /// Returns the status of the entry at `path`, links not followed.
     pub(crate) fn stat(&self, path: &[u8]) -> io::Result<Stat> {
         if path.is_empty() {
             return Ok(fstat(&*self.top)?);

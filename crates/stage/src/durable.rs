@@ -24,7 +24,7 @@ const LEAST: usize = 64;
 pub(crate) const SYNCING: usize = 16;
 /// Each directory that waits to be synced is open.
 pub(crate) const OPEN_AT_ONCE: usize = 512;
-/// What others have written and not synced is waited for as well; of more than this, one call for each file is quicker.
+/// Bytes that others have written and not synced are waited for as well; if they are more than this, one call for each file is quicker.
 const MAX_OTHERS: u64 = 64 << 20;
 
 /// A file system, and whether all of it can be synced at once.

@@ -10,11 +10,11 @@ pub enum StageError {
     /// Something cannot be opened or written.
     #[error("{what} {path}: {error}")]
     Io {
-        /// What was tried.
+        /// Action that failed.
         what: &'static str,
         /// With what.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
     /// One tree lies in the other, or they are one.

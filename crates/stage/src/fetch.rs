@@ -56,7 +56,7 @@ impl Wanted {
     }
 }
 
-/// What a batch holds: files get their names when all of it is there, so that what is needed first must not wait for much else.
+/// Limits of a batch: files get their names when all of it is there, so that what is needed first must not wait for much else.
 const MAX_FILES: usize = 256;
 const MAX_BYTES: u64 = 64 << 20;
 

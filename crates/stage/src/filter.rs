@@ -155,7 +155,7 @@ impl Filter {
         (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
     }
 
-    /// What [`Filter::takes`] goes by, for another process to read: `+` and `-` before patterns, each of which ends in a zero byte.
+    /// Returns the patterns of [`Filter::takes`], for another process to read: `+` and `-` before patterns, each of which ends in a zero byte.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let kinds = [(b'+', &self.include), (b'-', &self.exclude)];
         let patterns =

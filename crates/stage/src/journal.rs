@@ -1,4 +1,4 @@
-//! What is known to be safe, on disk beside the files it is about.
+//! Journal of the files that are safe, on disk beside those files.
 //!
 //! A file of records, each with its length and checksum, that is only ever added to. What a kill left of the last record is cut off when
 //! it is opened again. Whoever has it open holds a lock, so that there is one stager per buffer.
@@ -66,14 +66,14 @@ pub enum Entry {
     Safe {
         /// Which.
         path: Vec<u8>,
-        /// What of it.
+        /// Safe version of it.
         safe: Safe,
     },
     /// A directory exists on the other side; files may be begun in it.
     Directory {
         /// Which.
         path: Vec<u8>,
-        /// What it was like here.
+        /// Its attributes on this side.
         attributes: Attributes,
     },
     /// A file is about to be moved to the trash.
@@ -95,7 +95,7 @@ pub enum Entry {
         /// Its name in the trash.
         n: u64,
     },
-    /// What records that were left out added up to.
+    /// Sums over records that were left out.
     Totals {
         /// The first number that was never used in the trash.
         next_trash: u64,
@@ -104,7 +104,7 @@ pub enum Entry {
     },
 }
 
-/// What the records add up to.
+/// State that the records add up to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// Whose journal it is.
@@ -115,7 +115,7 @@ pub struct Known {
     pub safe: HashMap<Vec<u8>, Safe>,
     /// Directories that exist on the other side.
     pub directories: HashMap<Vec<u8>, Attributes>,
-    /// What may be in the trash.
+    /// Files that may be in the trash, by their names there.
     pub purging: BTreeMap<u64, (Vec<u8>, Numbers)>,
     /// Files that are on the other side alone.
     pub purged: HashSet<Vec<u8>>,
@@ -158,7 +158,7 @@ impl Known {
 
     /// Notes a boot of which nothing is known yet.
     ///
-    /// What the journal knows of earlier ones says more than a clock that was set back since.
+    /// Times in the journal from earlier boots count more than a clock that was set back since.
     fn entry_of(&self, boot: &Boot) -> Option<Entry> {
         let latest_ns = || self.safe.values().map(|safe| safe.numbers.ctime_ns.saturating_add(1)).max();
         let since_ns = match self.boot {
@@ -399,7 +399,7 @@ impl Words<'_> {
 #[derive(Debug)]
 pub struct Journal {
     file: File,
-    /// What it says.
+    /// State by its records.
     pub known: Known,
     pending: Vec<u8>,
 }

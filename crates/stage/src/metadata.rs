@@ -14,7 +14,7 @@ use iotide_private::is_virtual;
 
 use crate::numbers::Attributes;
 
-/// What an attribute and the list of their names may take; the kernel allows no more.
+/// Limit on the bytes of an attribute and on those of the list of their names; the kernel allows no more.
 const MAX_XATTR: usize = 64 << 10;
 
 /// Makes `dst` as `src` is. Returns what could not be kept, of which the file system or a missing right is the cause.
@@ -91,7 +91,7 @@ fn times(attributes: &Attributes) -> Timestamps {
     Timestamps { last_access: time(attributes.atime_ns), last_modification: time(attributes.mtime_ns) }
 }
 
-/// What came of extended attributes.
+/// Result of copying extended attributes.
 #[derive(Default)]
 struct Xattrs {
     /// The first that could not be kept.

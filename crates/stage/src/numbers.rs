@@ -1,4 +1,4 @@
-//! What tells one version of a file from another.
+//! Numbers that tell one version of a file from another.
 
 use rustix::fs::{FileType, Stat};
 
@@ -27,7 +27,7 @@ impl Numbers {
     }
 }
 
-/// What is kept of an entry beside its contents.
+/// Attributes that are kept of an entry beside its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Attributes {
     /// Permissions, with set-user-id and the like.

@@ -28,7 +28,7 @@ struct State {
 }
 
 const SOON: Duration = Duration::from_millis(200);
-/// What moves at a time takes no longer, unless it is as little as [`MIN_PIECE`].
+/// Longest time of one move, unless it is as little as [`MIN_PIECE`].
 pub(crate) const LONGEST: Duration = Duration::from_millis(50);
 pub(crate) const MIN_PIECE: usize = 256 << 10;
 

@@ -1,4 +1,4 @@
-//! What was brought to a directory, line by line in a file there, so that it can be checked later without the buffer.
+//! Receipts of the files brought to a directory, line by line in a file there, so that they can be checked later without the buffer.
 //!
 //! `DST/.iotide-stage/<id>.jsonl`: the first line says whose receipts they are, and is the mark that tells the destination from an empty
 //! mount point. Each other line is a file: path, size, checksum, time. The last line of a path counts; when most lines are of

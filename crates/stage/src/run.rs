@@ -16,7 +16,7 @@ use crate::stager::{Fault, Stager};
 use crate::tally::{Purge, Survey, Tally};
 use crate::watch::Watch;
 
-/// What others know of the job.
+/// Information about the job from other programs.
 #[derive(Clone, Debug)]
 pub enum Hint {
     /// A prediction, with times in seconds since [`Plan::began`]; `None` if there is no rhythm, or predictions are lost.
@@ -34,7 +34,7 @@ pub struct Plan {
     pub controller: Controller,
     /// Time zero of the controller's clock.
     pub began: Instant,
-    /// What others know of the job.
+    /// Information about the job from other programs.
     pub hints: Receiver<Hint>,
     /// Set when the job is over or everything has to go, for example by a signal.
     pub is_over: Arc<AtomicBool>,
@@ -51,7 +51,7 @@ pub struct Plan {
 pub struct Progress {
     /// Files and bytes.
     pub tally: Tally,
-    /// What is being done, and why.
+    /// Present action, and the reason for it.
     pub decision: Option<Decision>,
     /// For how long data was moved while the job did I/O.
     pub interference_s: f64,
@@ -163,7 +163,7 @@ fn make_room(stager: &mut Stager, high_water_bytes: Option<u64>) -> Result<(), S
     }
 }
 
-/// What the two threads of a run share.
+/// State that the two threads of a run share.
 #[derive(Default)]
 struct Shared {
     used_bytes: u64,

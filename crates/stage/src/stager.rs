@@ -72,13 +72,13 @@ pub struct Stager {
     pub(crate) removable: BTreeSet<(i64, Vec<u8>)>,
     /// Of how many names of an inode it is known that they are not safe yet: they will be links to the copy of the first one.
     pub(crate) half_linked: HashMap<u64, u32>,
-    /// What is in the trash until it has been there for long enough.
+    /// Files in the trash until they have been there for long enough.
     pub(crate) resting: VecDeque<Resting>,
     /// Directories of the buffer whose entries were moved, and their times before: to be made durable.
     pub(crate) touched: BTreeMap<Vec<u8>, Touched>,
     /// Whether something was moved to, from or out of the trash since it was last durable.
     pub(crate) is_trash_unsettled: bool,
-    /// What is in the trash from before the machine went down, and cannot be told from a version that counts.
+    /// Files in the trash from before the machine went down that cannot be told from a version that counts.
     pub(crate) stranded: Vec<(u64, Vec<u8>)>,
     /// How many files were others than those that the last look had found, or gone, when they were copied.
     pub(crate) n_changed: u64,

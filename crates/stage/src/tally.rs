@@ -1,4 +1,4 @@
-//! What is asked of a stager, and how things stand.
+//! Settings of a stager, and its state.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -8,7 +8,7 @@ use crate::batch::Task;
 use crate::filter::Filter;
 use crate::numbers::Attributes;
 
-/// What is staged, and how.
+/// Settings of a stager: which files, and how.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Which files.
@@ -22,7 +22,7 @@ pub struct Settings {
     pub order: Order,
     /// For how long a file must not have changed.
     pub quiet: Duration,
-    /// What is removed once it is safe.
+    /// Files that are removed once they are safe.
     pub purge: Purge,
     /// How many files are copied at once.
     pub n_jobs: usize,
@@ -56,7 +56,7 @@ pub enum Order {
     Smallest,
 }
 
-/// What is removed from the buffer.
+/// Files to be removed from the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purge {
     /// Nothing.
@@ -95,7 +95,7 @@ pub struct Tally {
     pub purged_bytes: u64,
     /// Bytes of files in the buffer.
     pub used_bytes: u64,
-    /// What is not safe and why, at most [`Tally::MAX_LEFT`] of them.
+    /// Files that are not safe and why, at most [`Tally::MAX_LEFT`] of them.
     pub left: Vec<Left>,
     /// Pipes, sockets and devices, which are never opened; at most [`Tally::MAX_LEFT`].
     pub special: Vec<Vec<u8>>,
@@ -151,7 +151,7 @@ impl Lost {
     }
 }
 
-/// What a look found.
+/// Result of a look.
 #[derive(Debug, Default)]
 pub struct Survey {
     pub(crate) due: VecDeque<Task>,

@@ -17,7 +17,7 @@ use crate::pace::Pace;
 use crate::parallel;
 use crate::receipts::{Receipt, ReceiptLine, parse_line};
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
     /// Files that are as they were.
@@ -35,7 +35,7 @@ pub struct Verified {
 pub struct Fault {
     /// Which; empty for a line of the receipts.
     pub path: Vec<u8>,
-    /// What is wrong.
+    /// Description of the fault.
     pub why: String,
 }
 

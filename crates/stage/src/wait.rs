@@ -17,7 +17,7 @@ use crate::numbers::{Numbers, kind};
 use crate::stager::PATTERNS;
 use crate::walk::{Found, walk};
 
-/// What is known of a path.
+/// State of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
     /// All of it is safe, or has arrived.

@@ -1,4 +1,4 @@
-//! What is in a tree.
+//! Entries of a tree.
 
 use rustix::fs::{AtFlags, Dir, FileType, Stat, statat};
 use rustix::io::Errno;
@@ -14,12 +14,12 @@ pub(crate) struct Found {
     pub(crate) stat: Stat,
 }
 
-/// What came of a walk.
+/// Result of a walk.
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
     /// Files, links, directories and the rest, directories before what is in them.
     pub(crate) found: Vec<Found>,
-    /// What could not be looked at, and why. It is not absent.
+    /// Entries that could not be looked at, and why. They are not absent.
     pub(crate) errors: Vec<(Vec<u8>, String)>,
 }
 

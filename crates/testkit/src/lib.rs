@@ -1,4 +1,4 @@
-//! What tests of several crates share: a fresh directory, where the shared data are, how to skip loudly.
+//! Helpers for the tests of several crates: a fresh directory, the place of the shared data, skipping with a message.
 //!
 //! For `[dev-dependencies]` only. A test that lacks something returns early, and leaves a line in the file named by
 //! `IOTIDE_SKIPPED_LOG`, which `./test` counts and shows:

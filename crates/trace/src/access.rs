@@ -1,4 +1,4 @@
-//! What a source counted of how bytes were accessed, where single calls with their offsets are not told.
+//! Counts of how bytes were accessed, for sources without single calls and their offsets.
 
 use crate::{FileId, FileLayout, FileRecord, Layer, Rank};
 
@@ -11,24 +11,24 @@ pub struct AccessFacts {
     pub reads: WayFacts,
     /// Writes.
     pub writes: WayFacts,
-    /// What each rank, or all together, did to each file; other layers' records may come with those of this one.
+    /// Operations of each rank, or of all together, on each file; other layers' records may come with those of this one.
     pub records: Vec<FileRecord>,
     /// Which files are on which storage targets.
     pub layouts: Vec<FileLayout>,
     /// How many storage targets the file system has, as far as the source tells.
     pub n_targets: Option<u32>,
-    /// What each function of the layer did, by its own name, where the source has names; ascending by name.
+    /// Sums over each function of the layer, by its own name, where the source has names; ascending by name.
     pub functions: Vec<FunctionSums>,
-    /// What single ranks moved of files of which only the bytes of all ranks together come as events; ascending by rank. Others
+    /// Bytes that single ranks moved of files of which only the bytes of all ranks together come as events; ascending by rank. Others
     /// may have moved more.
     pub rank_parts: Vec<RankPart>,
-    /// What was moved of each file, where the bytes come as events that name none; ascending by file.
+    /// Bytes moved of each file, where the bytes come as events that name none; ascending by file.
     pub file_bytes: Vec<FileBytes>,
     /// Sizes and order of calls, as Darshan counts them.
     pub shape: crate::CallShape,
 }
 
-/// What was moved of one file.
+/// Bytes moved of one file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FileBytes {
     /// The file.
@@ -39,7 +39,7 @@ pub struct FileBytes {
     pub written: f64,
 }
 
-/// What one rank moved of files that ranks share, as far as the source tells.
+/// Bytes that one rank moved of files that ranks share, as far as the source reports them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RankPart {
     /// The rank.
@@ -48,14 +48,14 @@ pub struct RankPart {
     pub bytes: f64,
 }
 
-/// What one function did: `pwrite64`, `MPI_File_write_at_all`.
+/// Sums over the calls of one function: `pwrite64`, `MPI_File_write_at_all`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FunctionSums {
     /// Its name.
     pub name: String,
     /// How often it was called.
     pub calls: u64,
-    /// What it moved.
+    /// Bytes they moved.
     pub bytes: f64,
     /// Time in it, summed over the ranks; 0 if the source does not tell.
     pub seconds: f64,

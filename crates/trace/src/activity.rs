@@ -318,7 +318,7 @@ struct FileEntry {
 /// Files by their names: several numbers may mean one file.
 struct ByPath<'a> {
     files: Vec<(&'a str, FileSums)>,
-    /// What has no name, or is not kept.
+    /// Sums over files that have no name, or are not kept.
     other_files: FileSums,
     n_other_files: usize,
     /// Whether several layers saw the same bytes.
@@ -387,7 +387,7 @@ impl Default for MostFiles {
     }
 }
 
-/// What a run did, in sums.
+/// Activity of a run, in sums.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ActivitySums {
     /// From the first event to the last.
@@ -420,7 +420,7 @@ pub struct ActivitySums {
     pub rank_bytes: Option<RankBytes>,
     /// Whether the heat map tells when bytes were moved, and not only between which times.
     pub has_phases: bool,
-    /// What each rank, or all together, did to each file, layer by layer.
+    /// Operations of each rank, or of all together, on each file, layer by layer.
     pub records: Vec<FileRecord>,
     /// Which files are on which storage targets.
     pub layouts: Vec<FileLayout>,
@@ -428,7 +428,7 @@ pub struct ActivitySums {
     pub n_targets: Option<u32>,
     /// The names of the files that `records` mentions.
     pub named_files: BTreeMap<FileId, String>,
-    /// What the source counted beside times, by layer.
+    /// Counts of the source beside times, by layer.
     pub access: Vec<AccessFacts>,
 }
 
@@ -460,16 +460,16 @@ pub struct HeatRow {
     pub written: Vec<f64>,
 }
 
-/// What was done to one file.
+/// Operations on one file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileActivity {
     /// Its name.
     pub path: String,
-    /// What was done to it.
+    /// Sums over the operations on it.
     pub sums: FileSums,
 }
 
-/// What was done to a file, or to several.
+/// Sums over the operations on a file, or on several.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileSums {
     /// Bytes moved from it.
@@ -577,7 +577,7 @@ impl Default for AccessSizes {
 pub struct SizeBin {
     /// How many.
     pub calls: u64,
-    /// What they moved together.
+    /// Bytes they moved together.
     pub bytes: f64,
 }
 
@@ -586,7 +586,7 @@ pub struct SizeBin {
 pub struct OpActivity {
     /// The layer that saw it.
     pub layer: Layer,
-    /// What was done.
+    /// The operation.
     pub op: Op,
     /// How often.
     pub sums: OpSums,
@@ -618,7 +618,7 @@ pub struct LayerTimes {
     pub metadata_s: Option<f64>,
 }
 
-/// What time was spent on.
+/// Kind of activity that time was spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TimeKind {
     /// Reads.
@@ -630,7 +630,7 @@ pub enum TimeKind {
 }
 
 impl TimeKind {
-    /// What a call of that operation spends its time on.
+    /// Returns the kind of time that a call of that operation spends.
     pub fn of(op: Op) -> Self {
         match op {
             Op::Read => TimeKind::Read,

@@ -15,7 +15,7 @@ pub struct AsyncPhase {
     pub waited: Timestamp,
     /// When the last was seen to be done.
     pub end: Timestamp,
-    /// What they moved.
+    /// Bytes they moved.
     pub bytes: f64,
     /// How many they were.
     pub n_requests: u64,

@@ -8,7 +8,7 @@ use crate::Timestamp;
 /// it was. The order of events means nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Event {
-    /// What was done.
+    /// The operation.
     pub op: Op,
     /// The software layer that saw it.
     pub layer: Layer,
@@ -46,7 +46,7 @@ impl Event {
     }
 }
 
-/// What an event did.
+/// Operation of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Op {
     /// Moved bytes from storage.

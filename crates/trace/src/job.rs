@@ -1,4 +1,4 @@
-//! What a scheduler says of the jobs it ran.
+//! Jobs in the log of a scheduler.
 
 /// One run of a job, as a job log has it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -7,7 +7,7 @@ pub struct JobRun {
     pub job_id: String,
     /// Who ran it; empty if the log does not say.
     pub user: String,
-    /// What the job is called; empty if the log does not say.
+    /// Name of the job; empty if the log does not have it.
     pub name: String,
     /// On how many nodes.
     pub n_nodes: Option<u64>,

@@ -1,4 +1,4 @@
-//! What was observed: events, losses, and the bandwidth they add up to.
+//! Observations: events, losses, and the bandwidth they add up to.
 //!
 //! Every source iotide reads narrows to one record, the [`Event`]: *so many bytes moved (or calls made) between
 //! two times*. Readers push events into an [`EventSink`]; a [`Trace`] keeps them, an [`Overlap`] adds them up, an

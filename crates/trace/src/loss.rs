@@ -1,4 +1,4 @@
-//! What is known to be missing.
+//! Known losses of data.
 
 use crate::Timestamp;
 
@@ -7,7 +7,7 @@ use crate::Timestamp;
 /// Loss is data. It travels beside the events and stands on the last lines of every report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loss {
-    /// What is missing and where, as a sentence without a full stop ("line 12: end 3.0 is before start 4.0").
+    /// Missing data and its place, as a sentence without a full stop ("line 12: end 3.0 is before start 4.0").
     pub what: String,
     /// How many records this is, where that is known.
     pub records: Option<u64>,

@@ -165,7 +165,7 @@ pub struct ReadWrite {
     pub tally: Tally,
     /// Asynchronous phases so far.
     pub async_phases: AsyncPhases,
-    /// What is missing so far.
+    /// Losses so far.
     pub losses: Vec<Loss>,
 }
 

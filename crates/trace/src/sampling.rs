@@ -7,11 +7,11 @@ use crate::{SampledSignal, Span, StepSignal};
 pub struct Sampling {
     /// Samples per second.
     pub rate_hz: f64,
-    /// What a sample stands for.
+    /// Meaning of a sample.
     pub kind: SamplingKind,
 }
 
-/// What a sample stands for.
+/// Meaning of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SamplingKind {
     /// The mean over its bin: the volume is kept, and sliding the grid by less than a sample changes little.

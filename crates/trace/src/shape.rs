@@ -1,4 +1,4 @@
-//! What a source counted of the sizes and the order of calls, as Darshan counts them.
+//! Counts of the sizes and the order of calls, as Darshan has them.
 
 /// Where Darshan's ranges of sizes begin, in bytes; a size that is a bound belongs to the range before it.
 pub const SIZE_RANGES: [u64; 10] =

@@ -1,4 +1,4 @@
-//! What a storage server's log adds up to: bandwidth at even steps over weeks, gaps included.
+//! Throughput of a storage server from its log: bandwidth at even steps over weeks, gaps included.
 
 use std::ops::{ControlFlow, Range};
 
@@ -34,20 +34,20 @@ impl ThroughputLog {
     }
 }
 
-/// What a [`ThroughputSink`] makes of a source.
+/// Settings of a [`ThroughputSink`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ThroughputConfig {
     /// Which way the bytes that count went.
     pub direction: Direction,
     /// How long a value of the result holds; `None` takes the source's own step.
     pub interval_s: Option<f64>,
-    /// What it means that no event covers a time.
+    /// Meaning of a time that no event covers.
     pub silence: Silence,
     /// A value that is said to hold for more than so many steps holds for one, and then the log has a gap.
     pub longest_hold: Option<f64>,
 }
 
-/// What it means that no event covers a time.
+/// Meaning of a time that no event covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silence {
     /// Nothing was moved.
@@ -65,7 +65,7 @@ pub enum Silence {
 #[derive(Debug)]
 pub struct ThroughputSink {
     config: ThroughputConfig,
-    /// What came, kept until the step is known.
+    /// Intervals received, kept until the step is known.
     held: Vec<Held>,
     /// How many are held before equal intervals are looked for again.
     join_at: usize,
@@ -75,7 +75,7 @@ pub struct ThroughputSink {
     losses: Vec<Loss>,
 }
 
-/// What was moved one way in one interval, by how many events.
+/// Bytes moved one way in one interval, by how many events.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     start: Timestamp,

@@ -26,13 +26,13 @@ pub struct Stretch {
     pub start_ns: i64,
     /// When it ends.
     pub end_ns: i64,
-    /// What was moved.
+    /// Bytes moved.
     pub bytes: f64,
     /// By how many calls.
     pub calls: u64,
 }
 
-/// What a timeline has of each row.
+/// Rows of a timeline, and their scale.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TimelineRows {
     /// How many ranks a row stands for.

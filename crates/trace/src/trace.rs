@@ -30,7 +30,7 @@ pub trait EventSink {
 pub struct TimeSpent {
     /// The layer that measured it.
     pub layer: Layer,
-    /// What it was spent on.
+    /// Kind of activity it was spent on.
     pub kind: TimeKind,
     /// On which file.
     pub file: FileId,
@@ -103,7 +103,7 @@ impl EventSink for () {
     fn access_facts(&mut self, _: &crate::AccessFacts) {}
 }
 
-/// What a source says about itself beside its events.
+/// Facts that a source states beside its events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceInfo {
     /// Facts about the job.
@@ -112,7 +112,7 @@ pub struct TraceInfo {
     pub files: Vec<String>,
 }
 
-/// What is known of a job. Every field is absent until a source states it.
+/// Known facts about a job. Every field is absent until a source states it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobInfo {
     /// The job's wall-clock time.
@@ -156,11 +156,11 @@ pub struct Mount {
 /// A whole trace in memory: for when the events themselves are wanted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
-    /// What the source says of itself.
+    /// Facts that the source states.
     pub info: TraceInfo,
-    /// What happened, in no particular order.
+    /// Events, in no particular order.
     pub events: Vec<Event>,
-    /// What is missing.
+    /// Losses of data.
     pub losses: Vec<Loss>,
 }
 

@@ -13,7 +13,7 @@ pub struct StreamHeader {
 }
 
 impl StreamHeader {
-    /// What a stream begins with. The high bit shows a transfer that strips it, the line feed one that changes line ends.
+    /// First bytes of a stream. The high bit shows a transfer that strips it, the line feed one that changes line ends.
     pub const MAGIC: [u8; 8] = *b"\x89IOTIDE\n";
     /// The version this crate writes.
     pub const VERSION: u16 = 1;
@@ -40,10 +40,10 @@ impl StreamHeader {
     }
 }
 
-/// What stands before every payload.
+/// Header of every payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockHeader {
-    /// What the payload is.
+    /// Kind of the payload.
     pub kind: BlockKind,
     /// Bytes of the payload.
     pub payload_len: u32,
@@ -58,7 +58,7 @@ pub struct BlockHeader {
 }
 
 impl BlockHeader {
-    /// What a block begins with.
+    /// First bytes of a block.
     pub const MAGIC: [u8; 4] = *b"IOTB";
     /// Bytes of the header.
     pub const SIZE: usize = 64;
@@ -84,7 +84,7 @@ impl BlockHeader {
     const SUMMED: usize = 56;
 }
 
-/// What a payload is. The codes are part of the format: add at the end, never renumber.
+/// Kind of a payload. The codes are part of the format: add at the end, never renumber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BlockKind {
@@ -130,7 +130,7 @@ impl BlockKind {
     }
 }
 
-/// What is wrong with some bytes.
+/// Fault in some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
@@ -169,7 +169,7 @@ impl core::fmt::Display for Fault {
 
 impl core::error::Error for Fault {}
 
-/// What the front of some bytes is.
+/// Meaning of the front of some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
     /// A whole block whose checksum agrees; it takes the first `used` bytes.
@@ -187,7 +187,7 @@ pub enum Step<'a> {
     Damaged {
         /// How many bytes to leave out.
         skip: usize,
-        /// What is wrong.
+        /// The fault.
         fault: Fault,
     },
 }
@@ -254,11 +254,11 @@ pub enum Payload<'a> {
     Paths(PathEntries<'a>),
     /// Calls, [`Record::SIZE`] bytes each: see [`Payload::records`].
     Records(&'a [u8]),
-    /// What was lost so far.
+    /// Losses so far.
     Losses(LossEntries<'a>),
     /// The end.
     End(End),
-    /// What was added up beside the records.
+    /// Totals that were added up beside the records.
     Totals(Totals),
     /// Something in words, if this version knows what about.
     Note(Option<Note<'a>>),
@@ -295,7 +295,7 @@ impl<'a> Payload<'a> {
 /// The name of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathEntry<'a> {
-    /// What records call it.
+    /// Number of the file in records.
     pub file: u32,
     /// Its path, absolute where the tracer could tell.
     pub path: &'a [u8],

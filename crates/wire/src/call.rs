@@ -84,9 +84,9 @@ const ALIASES: [(&str, &str); 14] = [
 ];
 
 impl Call {
-    /// What the C library reads for a stream.
+    /// Read of the C library for a stream.
     pub const STREAM_READ: Call = Call::of_symbol("stdio_read", Op::Read);
-    /// What the C library writes for a stream.
+    /// Write of the C library for a stream.
     pub const STREAM_WRITE: Call = Call::of_symbol("stdio_write", Op::Write);
 
     /// Any function that does this.
@@ -121,7 +121,7 @@ impl Call {
         self.0
     }
 
-    /// What it did.
+    /// Returns its operation.
     #[inline(always)]
     pub const fn op(self) -> Op {
         let code = self.0 as usize;

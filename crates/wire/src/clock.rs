@@ -1,6 +1,6 @@
 //! Ticks → nanoseconds, from the pairs that blocks carry.
 
-/// What ticks are.
+/// Unit of ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ClockKind {

@@ -1,4 +1,4 @@
-//! What a stream says of the process it comes from, of what it lost, and of its end.
+//! Facts in a stream about its process, its losses and its end.
 
 use crate::clock::ClockKind;
 
@@ -17,11 +17,11 @@ pub struct Facts<'a> {
     pub uid: u32,
     /// How many records a thread's buffer holds: what a killed process can have lost per thread.
     pub buffer_records: u32,
-    /// What to add to the monotonic clock to get nanoseconds since the Unix epoch: hosts share no other clock.
+    /// Offset to add to the monotonic clock to get nanoseconds since the Unix epoch: hosts share no other clock.
     pub realtime_offset_ns: i64,
     /// When tracing began, on the monotonic clock.
     pub start_ns: u64,
-    /// What the ticks of records are.
+    /// Unit of the ticks of records.
     pub clock: ClockKind,
     /// The host's name.
     pub host: &'a [u8],
@@ -31,7 +31,7 @@ pub struct Facts<'a> {
     pub exe: &'a [u8],
     /// The MPI library's own description of itself; empty without MPI.
     pub mpi: &'a [u8],
-    /// What `iotide record` calls the run, for programs outside any scheduler's job; empty without it.
+    /// Name of the run from `iotide record`, for programs outside any scheduler's job; empty without it.
     pub run: &'a [u8],
     /// The command line as the system has it: each argument ends with a zero byte.
     pub command: &'a [u8],
@@ -221,7 +221,7 @@ pub struct End {
     pub reason: EndReason,
     /// How many records the process put into blocks, here or on a connection.
     pub n_records: u64,
-    /// What to add to the monotonic clock to get Unix time, as it was at the end: tells how far the clocks were set meanwhile.
+    /// Offset to add to the monotonic clock to get Unix time, as it was at the end: shows how far the clocks were set meanwhile.
     pub realtime_offset_ns: i64,
 }
 

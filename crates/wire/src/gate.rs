@@ -1,4 +1,4 @@
-//! What a program under the tracer and the arbiter of its storage say to each other.
+//! Messages between a program under the tracer and the arbiter of its storage.
 //!
 //! The program says a [`GateHello`] once, then [`GateMessage::Ask`] before it moves data, and [`GateMessage::Done`] after. The
 //! arbiter answers an ask with [`GateMessage::Grant`], and until then, several times a second, with [`GateMessage::Wait`]: an arbiter
@@ -78,7 +78,7 @@ pub enum GateMessage {
         /// Whether to storage.
         is_write: bool,
     },
-    /// What was granted has been used.
+    /// The granted bytes have been moved.
     Done {
         /// The number of the ask.
         id: u64,

@@ -14,10 +14,10 @@
 //! checksum agrees. Times are *ticks* of a counter that each [`BlockHeader`] pins to the monotonic clock with one pair, so the
 //! process that is traced never has to calibrate anything: see [`ClockMap`].
 //!
-//! What a process counts while it runs stands in a file of another kind, which changes in place: [`page`].
+//! Counts of a process while it runs stand in a file of another kind, which changes in place: [`page`].
 //!
-//! What a program and the arbiter of its storage say to each other is another, smaller matter: [`GateMessage`]. So is what controllers ask a daemon:
-//! [`RpcQuestion`].
+//! Messages between a program and the arbiter of its storage are another, smaller matter: [`GateMessage`]. So are questions of controllers
+//! to a daemon: [`RpcQuestion`].
 //!
 //! **Constraints:** `no_std`, no dependency, no allocation, no `unsafe`: the encoder runs inside other people's programs.
 //! The decoder checks every length before it uses it and never panics, whatever the bytes.

@@ -37,7 +37,7 @@ mod header;
 
 use crate::record::{Flags, Layer, Op};
 
-/// What a page begins with.
+/// First bytes of a page.
 pub const MAGIC: [u8; 8] = *b"\x89IOTPAGE";
 /// The version this crate writes and reads.
 pub const VERSION: u32 = 1;
@@ -83,7 +83,7 @@ pub enum PageLayer {
     Stdio = 1,
     /// MPI-IO.
     MpiIo = 2,
-    /// What was done on behalf of a call of a layer above: the same bytes, and the same time, again.
+    /// Operations on behalf of a call of a layer above: the same bytes, and the same time, again.
     Beneath = 3,
 }
 

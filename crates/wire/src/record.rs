@@ -36,7 +36,7 @@ impl Record {
     /// Bytes of a record in a block.
     pub const SIZE: usize = 40;
 
-    /// What was done.
+    /// Returns its operation.
     #[inline(always)]
     pub const fn op(&self) -> Op {
         self.call.op()
@@ -79,7 +79,7 @@ fn u64_at(bytes: &[u8; Record::SIZE], at: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// What a call did. The codes are part of the format: add at the end, never renumber.
+/// Operation of a call. The codes are part of the format: add at the end, never renumber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Op {

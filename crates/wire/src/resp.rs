@@ -1,4 +1,4 @@
-//! What Redis is told and answers, as far as that is needed: commands of texts, and answers of one line.
+//! Protocol of Redis, as far as it is needed: commands of texts, and answers of one line.
 
 /// Writes a command.
 pub fn put_resp_command(out: &mut impl Extend<u8>, parts: &[&[u8]]) {

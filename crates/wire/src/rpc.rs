@@ -1,4 +1,4 @@
-//! What a controller and the daemon say to each other, in frames.
+//! Messages between a controller and the daemon, in frames.
 //!
 //! ```text
 //! connection = "iotrpc01" frame*                                 from the client; the daemon only sends frames
@@ -9,7 +9,7 @@
 //! All numbers are little-endian, `f64` as IEEE 754 has it; a number that does not exist is NaN. A question has a number of the client's choice (`id`), and its answer has the
 //! same. Answers come in the order of the questions of one connection, except that events come in between.
 
-/// What a client says first.
+/// First bytes from a client.
 pub const RPC_MAGIC: [u8; 8] = *b"iotrpc01";
 
 /// The head of a frame.
@@ -17,7 +17,7 @@ pub const RPC_MAGIC: [u8; 8] = *b"iotrpc01";
 pub struct RpcHeader {
     /// Bytes of the payload.
     pub payload: usize,
-    /// What is said: see [`RpcKind`].
+    /// Kind of the message: see [`RpcKind`].
     pub kind: u8,
     /// Of an evaluation: whether intervals are wanted, or there ([`RpcHeader::INTERVALS`]).
     pub flags: u8,
@@ -42,7 +42,7 @@ impl RpcHeader {
     pub const MAX_PARAMETERS: usize = 15;
     /// A flag: intervals beside values.
     pub const INTERVALS: u8 = 1;
-    /// What a length counts beside the payload.
+    /// Bytes that a length counts beside the payload.
     const REST: usize = Self::SIZE - 4;
 
     /// As bytes.
@@ -66,7 +66,7 @@ impl RpcHeader {
     }
 }
 
-/// What is said.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RpcKind {
@@ -77,7 +77,7 @@ pub enum RpcKind {
     Evaluate = 2,
     /// Jobs: `text`, a query as behind `/api/1/jobs?`.
     Jobs = 3,
-    /// What is expected: `text`, a job's id, or nothing for all that run.
+    /// Forecasts: `text`, a job's id, or nothing for all that run.
     Predictions = 4,
     /// Who loads the storage, now and in the next minute: nothing.
     Load = 5,
@@ -106,7 +106,7 @@ pub enum RpcKind {
 }
 
 impl RpcKind {
-    /// What may be asked.
+    /// Kinds of questions.
     pub const QUESTIONS: [Self; 7] = [
         Self::Resolve,
         Self::Evaluate,
@@ -143,7 +143,7 @@ pub enum RpcQuestion<'a> {
     },
     /// See [`RpcKind::Evaluate`].
     Evaluate {
-        /// What a resolution returned.
+        /// Handle that a resolution returned.
         handle: u32,
         /// How many points.
         n_points: usize,
@@ -224,7 +224,7 @@ pub struct RpcRhythm<'a> {
     pub latest_in_s: f64,
     /// How long it lasts.
     pub duration_s: f64,
-    /// What it moves.
+    /// Bytes it moves.
     pub bytes: f64,
     /// How probable it is that a gap between two phases is idle from end to end.
     pub idle_probability: f64,

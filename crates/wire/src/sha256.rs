@@ -29,7 +29,7 @@ fn sha256_of(parts: &[&[u8]]) -> [u8; 32] {
 /// A hash that takes its text piece by piece.
 struct Hash {
     words: [u32; 8],
-    /// What does not fill a block yet.
+    /// Bytes that do not fill a block yet.
     rest: [u8; 64],
     n_rest: usize,
     n_bytes: u64,

@@ -1,4 +1,4 @@
-//! What a process adds up beside its records, and what it says in words.
+//! Sums of a process beside its records, and its notes in words.
 
 use crate::facts::{u32_at, u64_at};
 
@@ -116,7 +116,7 @@ impl Totals {
     }
 }
 
-/// What a note is about. The codes are part of the format: add at the end, never renumber.
+/// Subject of a note. The codes are part of the format: add at the end, never renumber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NoteKind {
@@ -131,7 +131,7 @@ pub enum NoteKind {
 /// A few words about something that was not traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note<'a> {
-    /// What it is about.
+    /// Subject of the note.
     pub kind: NoteKind,
     /// The name of it.
     pub text: &'a [u8],

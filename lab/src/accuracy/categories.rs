@@ -53,7 +53,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// What `run` understands.
+/// Usage of `run`.
 pub const HELP: &str = "accuracy categories [--seed N] [--repeat N] [--shared] [--verbose] [--sweep KEY=V,V…]
     labels of runs against the truth, by our method and by the rules of the MOSAIC paper; --shared: on the labelled traces
     beside the repository; --sweep: the same at several values of one threshold";
@@ -261,7 +261,7 @@ impl Periods {
     }
 }
 
-/// What others reached on the shared labelled traces: MOSAIC's published code, and the paper taken literally.
+/// Results of others on the shared labelled traces: MOSAIC's published code, and the paper taken literally.
 const PUBLISHED: [(&str, &str); 7] =
     [("93", "94"), ("96", "84"), ("71", "97"), ("64", "74"), ("–", "–"), ("71", "86"), ("62", "61")];
 

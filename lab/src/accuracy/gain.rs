@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::product;
 
-/// What `run` understands.
+/// Usage of `run`.
 pub const HELP: &str = "accuracy gain [FOLDER]
     five programs before and after advice, in FOLDER (without one, behind bindfs: its calls cost about as much as those of a network file
     system): the gain that `iotide report` announces for the first, and the one that the second has. Inside: within the interval, or below
@@ -132,7 +132,7 @@ impl Pair<'_> {
         said.trim().parse().map_err(|_| format!("{} {form} failed: {}", self.kind, output.status))
     }
 
-    /// What the report of the first form announces for the advice.
+    /// Returns the gain that the report of the first form announces for the advice.
     fn announced(&self, ids: &[&str]) -> Result<Option<Announced>, String> {
         let trace = self.folder.join(format!("{}.trace", self.kind));
         let mut command = Command::new(self.iotide);

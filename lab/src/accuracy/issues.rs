@@ -10,7 +10,7 @@ use iotide_trace::Activity;
 use crate::readers::{Losses, shared_data};
 use serde_json::Value;
 
-/// What `run` understands.
+/// Usage of `run`.
 pub const HELP: &str = "accuracy issues [--cases FILE] [--traces FOLDER] [--drishti PROGRAM] [--verbose]
     the first issue, those that must be there and false alarms, against logs judged by hand: shared/data/findings/expert.json above the
     repository, or FILE; Drishti beside it, if it is on PATH or named";

@@ -12,7 +12,7 @@ accuracy jobs [LOG.swf] [--alpha SECONDS] [--serial SHARE] [--seed FIRST]
              the log ten windows of 1000 jobs, and its first 1000 jobs with 30 seeds; --seed 1000 has mixes and
              choices of malleable jobs that no policy was chosen by";
 
-/// What is tried, beside EASY.
+/// Policies under test, beside EASY.
 const POLICIES: [&str; 12] = [
     "easy-shortest",
     "easy-moldable",

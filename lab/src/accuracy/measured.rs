@@ -11,7 +11,7 @@ use iotide_scaling::{
     Experiment, ExtrapConfig, FitConfig, Measurement, Method, Scaling, Series, fit, read, read_cubes, usable,
 };
 
-/// What came of the sets of some folders.
+/// Results for the sets of some folders.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
     /// Relative errors of `auto`, in per cent.

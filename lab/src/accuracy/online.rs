@@ -10,7 +10,7 @@ use crate::score::relative_error;
 use crate::synthetic::job::{Job, KINDS, event};
 use crate::synthetic::random::Random;
 
-/// What `run` understands.
+/// Usage of `run`.
 pub const HELP: &str = "accuracy online [--seed N] [--repeat N] [--verbose] [--detectors]
     how soon and how well a running job's phases are foretold; `--detectors`: by each change detector";
 
@@ -227,7 +227,7 @@ const HACC_IO: [(f64, f64); 10] = [
     (82.4, 85.8),
 ];
 
-/// What the paper says its predictions were (Figure 15 and the text around it).
+/// Predictions in the paper, in seconds (Figure 15 and the text around it).
 const HACC_IO_PAPER_S: [Option<f64>; 10] =
     [None, None, None, None, Some(8.1), None, Some(8.0), Some(7.9), None, None];
 

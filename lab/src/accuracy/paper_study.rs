@@ -23,7 +23,7 @@ struct Point {
     compute_std_s: f64,
     delay_s: f64,
     noise_bps: Option<f64>,
-    /// What the paper's text says of it; its figures show more, but only as pictures.
+    /// Result by the paper's text; its figures show more, but only as pictures.
     paper: &'static str,
 }
 
@@ -75,7 +75,7 @@ fn points() -> Vec<Point> {
     points
 }
 
-/// What one of the three says of one trace.
+/// Results of one of the three methods on one trace.
 #[derive(Clone, Copy, Debug, Default)]
 struct Said {
     /// `|T − T̄|/T̄`; `None` without an answer.

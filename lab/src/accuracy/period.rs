@@ -16,7 +16,7 @@ use crate::synthetic::random::Random;
 use crate::synthetic::trace::{Trace, Truth};
 use crate::synthetic::workload::{self, Workload};
 
-/// What was asked for on the command line.
+/// Options of the command line.
 struct Options {
     seed: u64,
     repeat: usize,
@@ -80,7 +80,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// What `run` understands.
+/// Usage of `run`.
 pub const HELP: &str = "accuracy period [--seed N] [--repeat N] [--rate HZ|auto] [--verbose] [--no-peer]
     how far the period is off on made traces, with FTIO's figures beside ours if ftio-hpc is installed
 accuracy period --paper [--seed N] [--repeat N] [--no-peer]

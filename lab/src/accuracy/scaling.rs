@@ -14,7 +14,7 @@ use iotide_scaling::{
     fit_all,
 };
 
-/// What `run` understands.
+/// Usage of `run`.
 pub const HELP: &str = "accuracy scaling [CASES [SEED [SET]]]
     how often scaling models are right on known functions, beside Extra-P's method; 1000 cases a row; only sets that hold SET
 accuracy scaling --real PLACE… [-v]

@@ -9,7 +9,7 @@ use super::signature_paper;
 use crate::readers::shared_data;
 use crate::synthetic::server_log::{APPLICATIONS, Case, NOISES, Truth, make};
 
-/// What was asked for on the command line.
+/// Options of the command line.
 struct Options {
     seed: u64,
     repeat: usize,
@@ -19,7 +19,7 @@ struct Options {
     paper: bool,
 }
 
-/// What `run` understands.
+/// Usage of `run`.
 pub const HELP: &str =
     "accuracy signature [--seed N] [--repeat N] [--samples N] [--shared] [--verbose] [--paper]
     how much the signatures resemble the truth on made server logs, all methods beside each other;
@@ -76,7 +76,7 @@ const METHODS: [(&str, SignatureMethod); 4] = [
     ("dtw, barycentre", SignatureMethod::DtwBarycentre),
 ];
 
-/// What a prototype in Python reached on logs of the same kind: cross correlation, correlation, missed, false; no figure
+/// Results of a prototype in Python on logs of the same kind: cross correlation, correlation, missed, false; no figure
 /// where none was published.
 const PROTOTYPE: [(&str, &str, [&str; 3]); 6] = [
     ("consensus", "moderate", [".98/.92/0/.1", ".95/.89/0/0", ".97/.88/0/0"]),

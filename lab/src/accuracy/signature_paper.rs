@@ -46,7 +46,7 @@ const PAPER: &str = "IOSI .72 to .95 cross correlation, .66 to .94 correlation, 
                      bursts missed without, none with); 2.1 to 2.6 times the cross correlation of DTW and 4.8 to 66 times its correlation; \
                      wavelet level 2 best, 3 loses narrow bursts; gamma best at .5 and worse above .7; kappa best at .9; one burst of S3D missed";
 
-/// What is compared: a name, and the settings.
+/// Returns the compared methods: a name, and the settings.
 fn settings() -> Vec<(String, SignatureConfig)> {
     let iosi = SignatureConfig { method: SignatureMethod::Iosi, ..SignatureConfig::default() };
     let plain = |mut config: SignatureConfig| {

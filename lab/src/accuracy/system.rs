@@ -13,7 +13,7 @@ use crate::product;
 use crate::product::Server;
 use crate::synthetic::random::Random;
 
-/// What `run` understands.
+/// Usage of `run`.
 pub const HELP: &str = "accuracy system [SETS [SYSTEMS [SEED]]]
     templates found in made runs by how far they are apart, bands of made systems, and a paced directory predicted and measured; 40 sets a row, 200 systems";
 

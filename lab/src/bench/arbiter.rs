@@ -1,4 +1,4 @@
-//! What jobs cost an arbiter that all move data: memory of each, and CPU time of a request.
+//! Costs of an arbiter for jobs that all move data: memory of each, and CPU time of a request.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! What it costs to label an archive: `iotide categorize` on thousands of logs, and against PyDarshan reading them.
+//! Cost of labelling an archive: `iotide categorize` on thousands of logs, and against PyDarshan reading them.
 //!
 //! Half of the archive are copies of the real Darshan logs of up to 100 KiB, where they are at hand; the rest is written with
 //! the writer that the reader is tested with: 64 files, a checkpoint a minute. The larger real logs, eleven of 67, are

@@ -1,4 +1,4 @@
-//! What it costs to load a Darshan log: `iotide info` against PyDarshan, and against bare inflation.
+//! Cost of loading a Darshan log: `iotide info` against PyDarshan, and against bare inflation.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! What simulating a machine's jobs costs: against AccaSim, and on a log of a hundred thousand jobs with a long queue.
+//! Cost of simulating a machine's jobs: against AccaSim, and on a log of a hundred thousand jobs with a long queue.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What it costs a program to be counted while it runs (`iotide record --live`).
+//! Cost of live counters to a program (`iotide record --live`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,11 +1,11 @@
-//! What a child process cost, from the kernel's own books.
+//! Cost of a child process, from the kernel's own accounting.
 
 use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// What one run of a program cost.
+/// Cost of one run of a program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     /// User and system time of the child and of all children it waited for.

@@ -343,7 +343,7 @@ struct Line {
     goal: Goal,
 }
 
-/// What a quantity should come to.
+/// Target of a quantity.
 enum Goal {
     /// The peer's is at least this many times ours.
     TimesLess(f64),

@@ -1,4 +1,4 @@
-//! What the mount costs the one job that uses it, beside other pass-through file systems.
+//! Cost of the mount to the one job that uses it, beside other pass-through file systems.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use super::{Bed, Goal, Line};
 use crate::peer::on_path;
 
-/// What is written in one go, in large pieces and in small ones.
+/// Writes in one go, in large pieces and in small ones: operands of `dd`, and bytes.
 const LARGE: ([&str; 2], u64) = (["bs=1M", "count=512"], 512 << 20);
 const SMALL: ([&str; 2], u64) = (["bs=4k", "count=20000"], 20_000 << 12);
 
-/// What is read at random, page by page, and how often.
+/// Random reads, page by page: name and bytes of the file, and number of reads.
 const READ: (&str, u64, u64) = ("read", 256 << 20, 20_000);
 
 /// Wall time to write 512 times 1 MiB and 20,000 times 4 KiB, and to read 20,000 times 4 KiB at random, with one job, against bindfs and

@@ -1,4 +1,4 @@
-//! What predicting costs while a job runs.
+//! Cost of predicting while a job runs.
 
 use std::time::Instant;
 

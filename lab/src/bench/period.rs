@@ -1,4 +1,4 @@
-//! What it costs to find a period: `iotide detect` against FTIO's `ftio`.
+//! Cost of finding a period: `iotide detect` against FTIO's `ftio`.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

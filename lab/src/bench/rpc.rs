@@ -1,4 +1,4 @@
-//! What a controller waits for: evaluations in frames, while jobs run and end and models are fitted anew; and the same question over HTTP.
+//! Waiting times of a controller: evaluations in frames, while jobs run and end and models are fitted again; and the same question over HTTP.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

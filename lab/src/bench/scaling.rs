@@ -1,4 +1,4 @@
-//! What scaling models cost: `iotide model` against Extra-P's `extrap`, CPU time on the same files.
+//! Cost of scaling models: `iotide model` against Extra-P's `extrap`, CPU time on the same files.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

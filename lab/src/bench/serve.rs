@@ -1,4 +1,4 @@
-//! What `iotide serve` costs: idle, asked, over many jobs, and in the room that metrics over time take.
+//! Costs of `iotide serve`: idle, asked, over many jobs, and in the room that metrics over time take.
 //!
 //! The peer is the metric proxy of the ADMIRE project, as measured once.
 

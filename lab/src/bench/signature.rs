@@ -1,4 +1,4 @@
-//! What it costs to find the signatures of all applications of a machine: three months of its servers' throughput at 2 s,
+//! Cost of finding the signatures of all applications of a machine: three months of its servers' throughput at 2 s,
 //! and all its jobs.
 //!
 //! The yardstick is the IOSI paper (FAST 2014, section 6.3): three months of logs with 80,815 job entries in 72 minutes.

@@ -1,4 +1,4 @@
-//! What it costs to find one signature: eight samples of some 750 points, as `accuracy signature` makes them.
+//! Cost of finding one signature: eight samples of some 750 points, as `accuracy signature` makes them.
 
 use iotide_analysis::{SignatureConfig, SignatureMethod, extract};
 

@@ -1,4 +1,4 @@
-//! What simulating costs: the request-level model against the same in Python, and the fluid model on a million jobs.
+//! Cost of simulating: the request-level model against the same in Python, and the fluid model on a million jobs.
 
 use std::path::PathBuf;
 use std::process::Command;

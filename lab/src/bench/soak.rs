@@ -56,7 +56,7 @@ struct Soak<'a> {
     jobs: Vec<Job>,
     n_jobs: usize,
     n_kills: usize,
-    /// What jobs that have ended say they wrote.
+    /// Bytes written by ended jobs, by their own logs.
     written: u64,
 }
 
@@ -66,7 +66,7 @@ struct Job {
     log: std::path::PathBuf,
 }
 
-/// What is looked at each minute.
+/// Measurements of one minute.
 struct Minute {
     at_min: f64,
     root: (f64, usize),
@@ -189,7 +189,7 @@ impl<'a> Soak<'a> {
         Ok(Minute { at_min, root, calm })
     }
 
-    /// What the root has counted, once all jobs have ended there.
+    /// Returns the bytes counted by the root, once all jobs have ended there.
     fn counted_once_quiet(&self) -> Result<u64, String> {
         let until = Instant::now() + Duration::from_secs(90);
         let (mut counted, mut n_open) = (0, 0);
@@ -254,7 +254,7 @@ fn start_leaf(bed: &Bed, options: &[String; 6]) -> Result<Daemon, String> {
     Daemon::start_with(bed, options[5], &options)
 }
 
-/// What a program says it wrote.
+/// Returns the bytes written by a program, by its own log.
 fn written(log: &Path) -> Result<u64, String> {
     let text = std::fs::read_to_string(log).map_err(|error| format!("{}: {error}", log.display()))?;
     let rows = text.lines().skip_while(|line| line.starts_with('#')).skip(1);

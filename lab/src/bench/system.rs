@@ -1,4 +1,4 @@
-//! What simulating shared storage costs an event, beside rebop on the same nets, and how long an operator waits for an answer.
+//! Cost of simulating shared storage for each event, beside rebop on the same nets, and the time that an operator waits for an answer.
 
 use std::process::Command;
 

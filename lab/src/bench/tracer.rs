@@ -1,4 +1,4 @@
-//! What the tracer costs the programs it runs in.
+//! Cost of the tracer to the programs it runs in.
 
 use std::io::{BufRead, BufReader, Write};
 use std::ops::ControlFlow;
@@ -246,7 +246,7 @@ impl Bed {
     }
 }
 
-/// What the control socket of an arbiter says of its jobs.
+/// Returns the jobs of an arbiter, as its control socket lists them.
 fn jobs_at(control: &Path) -> std::io::Result<String> {
     let mut socket = UnixStream::connect(control)?;
     socket.write_all(b"jobs\n")?;

@@ -1,4 +1,4 @@
-//! What a tree of daemons costs, and whether its sums hold at a size that no machine here has.
+//! Cost of a tree of daemons, and a check of its sums at a size that no machine here has.
 //!
 //! The peer is the metric proxy of the ADMIRE project, as measured once.
 
@@ -214,7 +214,7 @@ fn visible(bed: &Bed) -> Result<Vec<Line>, String> {
     Ok(lines)
 }
 
-/// What a job has written as a daemon shows it, once that is at least so much.
+/// Waits until a daemon shows at least `least` bytes written by a job, and returns them.
 fn wait_for_bytes(root: &Daemon, job: &str, least: u64) -> Result<u64, String> {
     let began = Instant::now();
     loop {

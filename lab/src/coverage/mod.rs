@@ -28,9 +28,9 @@ usage: cargo xtask coverage [OPTIONS] [NAME…]
 /// A program to run twice.
 struct Case {
     name: &'static str,
-    /// What must be here for it.
+    /// Programs that it needs.
     needs: &'static [&'static str],
-    /// What the shell is told, in an empty folder.
+    /// Script for the shell, in an empty folder.
     script: &'static str,
     expected: Expected,
 }
@@ -184,7 +184,7 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
     Ok(if is_all_good { Outcome::Good } else { Outcome::Wanting })
 }
 
-/// What was moved through a file, or all of them.
+/// Sums over the I/O on a file, or on all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Moved {
     calls: u64,
@@ -199,14 +199,14 @@ impl Moved {
     }
 }
 
-/// What one side has seen, by path.
+/// I/O that one side has recorded, by path.
 type Seen = BTreeMap<String, Moved>;
 
-/// What both have seen.
+/// I/O that both sides have recorded.
 struct Compared {
     strace: Seen,
     ours: Seen,
-    /// What our trace says is missing.
+    /// Losses that our trace reports.
     losses: Vec<String>,
 }
 

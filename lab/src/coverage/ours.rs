@@ -1,4 +1,4 @@
-//! What `iotide record` has seen: records of the system's layer, those beneath streams included.
+//! Records of `iotide record`: those of the system's layer, those beneath streams included.
 
 use std::collections::HashMap;
 use std::fs;
@@ -68,7 +68,7 @@ fn add_records(records: &[u8], by_number: &mut HashMap<u32, Moved>) {
     }
 }
 
-/// What the trace says is missing.
+/// Returns the losses that the trace reports.
 pub(super) fn losses(trace: &Path) -> Result<Vec<String>, String> {
     let mut losses = Losses::default();
     let reader = iotide_formats::open(trace).map_err(|error| format!("nothing was traced: {error}"))?;

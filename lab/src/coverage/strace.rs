@@ -1,4 +1,4 @@
-//! What `strace -f -yy` has seen: calls that returned bytes of a file, by its path.
+//! Records of `strace -f -yy`: calls that returned bytes of a file, by its path.
 
 use std::collections::HashMap;
 use std::fs;
@@ -75,7 +75,7 @@ fn submitted(arguments: &str, n_taken: u64, seen: &mut Seen) {
     }
 }
 
-/// What stands behind descriptors in angle brackets: a path, or `pipe:[1]` and the like. A file that has no name any more says so.
+/// Returns the notes on descriptors in angle brackets: a path, or `pipe:[1]` and the like. The mark of a file without a name is cut off.
 fn notes(arguments: &str) -> impl Iterator<Item = &str> {
     arguments.split('<').skip(1).filter_map(|rest| {
         let path = rest.split('>').next()?;

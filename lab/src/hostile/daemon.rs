@@ -24,7 +24,7 @@ use crate::Outcome;
 use crate::product::{Bed, Server};
 
 const ATTACKER: u32 = 50_001;
-/// What the unit of the daemon allows.
+/// Memory limit in the unit of the daemon.
 const MOST_RSS_MB: u64 = 128;
 /// Within which an answer must have come.
 const MOST_WAIT: Duration = Duration::from_secs(1);
@@ -275,7 +275,7 @@ impl Drop for Crowd {
     }
 }
 
-/// What a Prometheus has met with.
+/// Results of a Prometheus' scrapes.
 #[derive(Default)]
 struct Scraped {
     n: AtomicU64,

@@ -32,7 +32,7 @@ usage: cargo xtask hostile [OPTIONS]           a mount and an arbiter (as root, 
   --only LIST       attacks to carry out, of big,tiny,names,descriptors,leases,rights,gate_deaf,gate_silent,gate_undone,gate_big (all)
 ";
 
-/// What the storage behind the mount moves in a second, and what clients of the arbiter pretend that theirs does.
+/// Bandwidth of the storage behind the mount, in bytes per second; clients of the arbiter state the same of theirs.
 const STORAGE_BPS: u64 = 32 << 20;
 
 const VICTIM: u32 = 40_001;
@@ -53,7 +53,7 @@ const ATTACKS: [(&str, usize); 10] = [
     ("gate_big", 1),
 ];
 
-/// What a server may take at most.
+/// Limits on the resources of a server.
 const MOST_RSS_MB: u64 = 256;
 const MOST_THREADS: u64 = 128;
 /// Of the 4096 that the mount may open and the arbiter has places for.
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
     Ok(judge(&settings, &minutes, [&before, &after], &servers, &bed))
 }
 
-/// What victims move at the mount and at the arbiter in a second, in MiB, while ordinary users are in the attackers' place.
+/// Returns the bandwidth of victims at the mount and at the arbiter, in MiB per second, while ordinary users are in the attackers' place.
 fn in_peace(bed: &Bed, victims: &[Crowd], for_s: f64) -> Result<[f64; 2], String> {
     let mut others = Vec::new();
     for user in STRANGERS {
@@ -358,7 +358,7 @@ impl Drop for Crowd {
     }
 }
 
-/// What a server costs.
+/// Resources used by a server.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     rss_mb: u64,
@@ -385,7 +385,7 @@ impl Cost {
     }
 }
 
-/// What a minute of the attack came to.
+/// Results of a minute of the attack.
 struct Minute {
     began: Instant,
     moved: Vec<Moved>,

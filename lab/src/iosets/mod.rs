@@ -79,7 +79,7 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
     Ok(judge(arms, &tell(&runs, &workload, &settings)?))
 }
 
-/// What each job did in each run of each arm.
+/// Phases of each job in each run of each arm.
 type Runs = Vec<Vec<Vec<Vec<Phase>>>>;
 
 /// Prints the table of the runs so far, draws them, and returns their metrics.
@@ -219,13 +219,13 @@ fn number(text: &str) -> Result<f64, String> {
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// What the report measured of its storage.
+/// Bandwidth of the report's storage, as the report measured it.
 const BANDWIDTH_BPS: f64 = 110.0 * MIB;
 
 struct Workload {
     jobs: Vec<Job>,
     frame: Frame,
-    /// What the report's times and volumes were divided by.
+    /// Divisor of the report's times and volumes.
     scale: f64,
 }
 
@@ -254,7 +254,7 @@ impl Workload {
     }
 }
 
-/// What is compared.
+/// Arm of the comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arm {
     None,
@@ -340,7 +340,7 @@ enum Backend {
     Gate,
 }
 
-/// What a mount or an arbiter is told of turns.
+/// Returns the scheduling options of a mount or an arbiter.
 fn scheduling(bed: &Bed, workload: &Workload, arm: Arm, repetition: usize) -> Result<Vec<String>, String> {
     let periods = bed.folder.join("periods.csv");
     let mut scheduling = vec!["--policy".to_owned(), arm.policy().to_owned()];
@@ -487,7 +487,7 @@ impl Session {
         self.server.id()
     }
 
-    /// What it says of its jobs.
+    /// Returns the list of jobs at its control socket.
     fn jobs(&self) -> String {
         let ask = || {
             let mut socket = std::os::unix::net::UnixStream::connect(&self.control)?;

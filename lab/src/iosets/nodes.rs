@@ -88,7 +88,7 @@ pub(super) fn run(
     Ok(phases)
 }
 
-/// What the equal jobs (all but the first) moved at a target, the least and the most, by what its arbiter has seen.
+/// Returns the least and the most bytes that the equal jobs (all but the first) moved at a target, as recorded by its arbiter.
 fn fairness(jobs: &str) -> String {
     let value = |text: &str, name: &str| {
         let rest = text.split_once(&format!("\"{name}\":"))?.1;

@@ -16,7 +16,7 @@ use crate::synthetic::trace::{Regular, Trace};
 pub struct Law {
     /// Its number in the list of laws.
     pub number: &'static str,
-    /// What is tried, part by part: name and the share that must hold.
+    /// Parts of the test: name and the share that must hold.
     pub parts: &'static [(&'static str, f64)],
     /// How many cases there are if `n` traces are asked for.
     pub n_cases: fn(n: usize) -> usize,

@@ -8,7 +8,7 @@ mod law;
 mod real;
 mod table;
 
-/// What was asked for on the command line.
+/// Options of the command line.
 struct Options {
     seed: u64,
     n_traces: usize,
@@ -71,7 +71,7 @@ pub fn run(args: &[String]) -> Result<Outcome, String> {
     Ok(table::run(&options))
 }
 
-/// What `run` understands.
+/// Usage of `run`.
 const HELP: &str = "laws [--seed N] [--traces N] [--only LAW,…] [--case N] [--show [N]] [--no-real|--all-real]
     tries each law of rhythm on N synthetic traces [default: 100] and on the traces of ../shared/data, and prints how many
     hold. --only: these laws (1, 1b, 2 … 12, gamma, engine, real); --show: the first N failing cases of each part

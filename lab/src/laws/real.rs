@@ -31,7 +31,7 @@ pub fn files(all: bool) -> Vec<PathBuf> {
 /// Hundreds of traces of a few kinds.
 const LARGE_SETS: [&str; 2] = ["categories/", "signature/"];
 
-/// What a file is called in the table: its path in the data.
+/// Returns the name of a file in the table: its path in the data.
 pub fn name(file: &Path) -> String {
     let root = repository().parent().map(|above| above.join("shared/data"));
     let name = root.and_then(|root| file.strip_prefix(root).ok().map(Path::to_owned));

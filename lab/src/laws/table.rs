@@ -131,7 +131,7 @@ fn gamma(options: &Options) -> Vec<(f64, usize, usize)> {
         .collect()
 }
 
-/// What the shares must do: fall as the variation grows, be about one half at 0.5, and be all or none at the ends.
+/// Returns the rows of the checks on the shares: they fall as the variation grows, are about one half at 0.5, and all or none at the ends.
 fn gamma_rows(gamma: &[(f64, usize, usize)]) -> Vec<(&'static str, usize, usize, f64)> {
     let share = |(_, n, n_periodic): &(f64, usize, usize)| *n_periodic as f64 / *n as f64;
     let falls = gamma.windows(2).filter(|pair| {

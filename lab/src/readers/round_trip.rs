@@ -8,15 +8,15 @@ use serde_json::Value;
 
 use crate::Outcome;
 
-/// What is asked of a trace and of its copy.
+/// Questions about a trace and about its copy.
 const QUESTIONS: [&[&str]; 3] = [
     &["info", "--layers", "lowest", "--format", "json"],
     &["detect", "--format", "json"],
     &["categorize", "--issues", "--format", "json"],
 ];
 
-/// What the form of a trace decides, and not what it holds: its name, what only a Darshan log has beside its events, the user under
-/// another name, how many names a log has, also of files without a record, and when a job ended: logs in whole seconds count
+/// Keys whose values depend on the form of a trace and not on its contents: its name, what only a Darshan log has beside its events, the
+/// user under another name, how many names a log has, also of files without a record, and when a job ended: logs in whole seconds count
 /// the last one in.
 const OF_THE_FORM: [&str; 13] = [
     "path",

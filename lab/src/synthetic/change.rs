@@ -10,7 +10,7 @@ use super::trace::{BESIDE, Regular, Request, Trace, Truth};
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     pub time: f64,
-    /// What is added to scaled times.
+    /// Seconds added to scaled times.
     pub shift_s: f64,
     pub bytes: f64,
 }

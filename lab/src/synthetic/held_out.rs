@@ -4,7 +4,7 @@
 //! be chosen by how it does here, or the figures mean nothing. Its generators are none of those in
 //! `workload`, by which the engine is tuned. To look for faults use `cargo xtask laws` and `accuracy period`.
 //!
-//! What is truly ambiguous is left out: a rhythm has a spread of the distances below 0.25, and what is called "not
+//! Truly ambiguous cases are left out: a rhythm has a spread of the distances below 0.25, and what is called "not
 //! periodic" has no memory, or waits that grow, or no phases at all.
 
 use iotide_trace::Op;

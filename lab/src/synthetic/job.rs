@@ -56,7 +56,7 @@ pub fn event(rank: i32, start_s: f64, end_s: f64, bytes: f64) -> Event {
     Event::data(Op::Write, Rank(rank), at(start_s), at(end_s), bytes)
 }
 
-/// What all kinds share: the shape of a phase, how unsteady the job is, and whether a log is written beside.
+/// Properties that all kinds share: the shape of a phase, how unsteady the job is, and whether a log is written beside.
 struct Character {
     period_s: f64,
     busy: f64,

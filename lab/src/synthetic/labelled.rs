@@ -16,7 +16,7 @@ pub struct Case {
     pub truth: Truth,
 }
 
-/// What is true of a run.
+/// True labels and periods of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
     pub labels: BTreeSet<Category>,
@@ -259,7 +259,7 @@ struct Run {
     time_s: f64,
     n_ranks: i32,
     observed: Observed,
-    /// What moved bytes, as `observed` saw it.
+    /// Events that moved bytes, as `observed` recorded them.
     events: Vec<Event>,
     labels: BTreeSet<Category>,
     truth: Truth,

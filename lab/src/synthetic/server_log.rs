@@ -10,7 +10,7 @@ use super::random::Random;
 pub struct Application {
     pub name: &'static str,
     period_s: f64,
-    /// What its bursts write, over and over.
+    /// Bytes written by its bursts, over and over.
     volumes: &'static [f64],
     /// The share of the usual bandwidth that its bursts reach, over and over.
     heights: &'static [f64],
@@ -56,7 +56,7 @@ pub struct Noise {
     distance_s: f64,
 }
 
-/// What others do on ordinary and on bad days.
+/// Noise of others on ordinary and on bad days.
 pub const NOISES: [Noise; 2] = [
     Noise { name: "moderate", floor_bps: 0.085e9, distance_s: 180.0 },
     Noise { name: "heavy", floor_bps: 0.19e9, distance_s: 70.0 },
@@ -72,7 +72,7 @@ pub struct Case {
     pub truth: Truth,
 }
 
-/// What an application does alone.
+/// I/O of an application alone.
 #[derive(Clone, Debug)]
 pub struct Truth {
     pub interval_s: f64,
@@ -155,7 +155,7 @@ fn run(
     (seen, bursts)
 }
 
-/// What the log keeps: means over its interval.
+/// Returns the values of the log: means over its interval.
 fn logged(ticks: &[f64]) -> Vec<f64> {
     let per_value = (INTERVAL_S / TICK_S) as usize;
     ticks.chunks(per_value).map(|chunk| (chunk.iter().sum::<f64>() / chunk.len() as f64).round()).collect()

@@ -28,7 +28,7 @@ pub struct Trace {
     pub truth: Truth,
 }
 
-/// What is known of a trace's rhythm.
+/// True rhythm of a trace, as far as it is known.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Truth {
     /// Phases that follow one beat.

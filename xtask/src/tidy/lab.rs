@@ -54,7 +54,7 @@ pub(super) fn has_the_lints_of_the_root(tree: &Tree) -> Vec<String> {
         .collect()
 }
 
-/// What the lab is locked to is what the root is locked to: otherwise it measures what nobody gets.
+/// Checks that each package the lab is locked to is locked at the root, too: otherwise the lab measures versions that nobody gets.
 pub(super) fn is_locked_as_the_root(tree: &Tree) -> Vec<String> {
     let root: BTreeSet<(&str, &str)> = locked(tree.text("Cargo.lock")).collect();
     (locked(tree.text("lab/Cargo.lock")))

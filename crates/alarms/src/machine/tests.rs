@@ -51,7 +51,7 @@ impl Trial {
         Self { machine, series, _sampling: sampling, _dir: dir }
     }
 
-    /// What changes in a second: `+rule job` begins, `-rule job why` is over.
+    /// Returns the changes in a second: `+rule job` begins, `-rule job why` is over.
     fn second(&mut self, second: u64, jobs: &[JobView]) -> Vec<String> {
         let at_ns = second * SECOND;
         let view = View { at_ns, jobs: jobs.to_vec(), ..View::default() };

@@ -52,7 +52,7 @@ pub enum BusyTime {
     High,
 }
 
-/// What a run does to a metadata server.
+/// Load of a run on a metadata server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MetadataLoad {
     /// Very many requests in one second.
@@ -76,7 +76,7 @@ pub enum Category {
     Period(Access, Magnitude),
     /// How busy a period is.
     Busy(Access, BusyTime),
-    /// What the metadata server sees.
+    /// The load on the metadata server.
     Metadata(MetadataLoad),
 }
 
@@ -148,7 +148,7 @@ const NAMES: [(Category, &str); 34] = {
 /// A label with what speaks for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Label {
-    /// What the run is.
+    /// Category of the run.
     pub category: Category,
     /// How sure that is, in [0, 1].
     pub confidence: f64,
@@ -159,7 +159,7 @@ pub struct Label {
 /// A number that a label rests on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Evidence {
-    /// What it is, with its unit.
+    /// Name of the number, with its unit.
     pub name: &'static str,
     /// How much.
     pub value: f64,

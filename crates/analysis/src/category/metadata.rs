@@ -1,4 +1,4 @@
-//! What a run does to a metadata server.
+//! Load of a run on a metadata server.
 
 use super::observed::Seconds;
 use super::{CategoryThresholds, MetadataLoad};

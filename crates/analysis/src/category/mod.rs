@@ -48,16 +48,16 @@ pub fn categorize(mut observed: Observed, job: &JobInfo, config: &CategoryConfig
     }
 }
 
-/// What a run is.
+/// Categories of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Categories {
     /// The labels, in the order of [`Category::all`].
     pub labels: Vec<Label>,
-    /// What the labels of reads rest on.
+    /// Findings that the labels of reads rest on.
     pub read: DirectionFindings,
-    /// What the labels of writes rest on.
+    /// Findings that the labels of writes rest on.
     pub write: DirectionFindings,
-    /// What the labels of metadata rest on.
+    /// Findings that the labels of metadata rest on.
     pub metadata: MetadataFindings,
     /// How long the run took: as the source states, else from the first event to the last.
     pub run_time_s: f64,
@@ -74,7 +74,7 @@ impl Categories {
     }
 }
 
-/// What was found of reads, or of writes.
+/// Findings of reads, or of writes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DirectionFindings {
     /// Bytes moved.
@@ -85,7 +85,7 @@ pub struct DirectionFindings {
     pub periods: Vec<FoundPeriod>,
 }
 
-/// What is known of a run as a whole.
+/// Known data of a run as a whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Run {
     /// When it began, on the trace's clock.

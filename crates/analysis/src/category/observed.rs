@@ -1,4 +1,4 @@
-//! What labels need of a trace, collected in one pass and in flat memory.
+//! Data of a trace that labels need, collected in one pass and in flat memory.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -19,14 +19,14 @@ pub struct Observed {
     pub(super) faults: Faults,
 }
 
-/// What should not be in a trace, with an example of each.
+/// Faults of a trace, with an example of each.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Faults {
     /// Events that moved less than nothing.
     pub negative: u64,
     /// Events that ended before they began.
     pub backward: u64,
-    /// What the source itself says is missing or senseless; the first few.
+    /// Data that the source itself reports as missing or invalid; the first few.
     pub losses: Vec<Loss>,
 }
 
@@ -85,7 +85,7 @@ impl EventSink for Observed {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests {
     recent: Vec<Request>,
-    /// What `recent` no longer holds, as the seconds it falls into.
+    /// Requests that `recent` no longer holds, by the second they fall into.
     folded: Seconds,
     folded_plainly: Seconds,
     pub opens: f64,
@@ -170,7 +170,7 @@ pub(super) struct Seconds {
     at: BTreeMap<i64, f64>,
     /// Changes of the rate of requests whose times are not known one by one.
     rate_steps: BTreeMap<i64, f64>,
-    /// What was in seconds that were forgotten because there were too many.
+    /// Requests in seconds that were dropped because there were too many.
     forgotten: f64,
 }
 

@@ -11,7 +11,7 @@ pub struct Operation {
     pub start_s: f64,
     /// When it ends.
     pub end_s: f64,
-    /// What it moves.
+    /// Bytes it moves.
     pub bytes: f64,
 }
 

@@ -14,7 +14,7 @@ pub struct FoundPeriod {
     pub confidence: f64,
     /// The share of a period in which bytes are moved.
     pub busy_share: f64,
-    /// What its operations move, less what other periods' operations move at the same time.
+    /// Bytes its operations move, less those that other periods' operations move at the same time.
     pub bytes: f64,
     /// How many operations it has.
     pub n_operations: usize,

@@ -78,7 +78,7 @@ pub(super) fn not_judged(
     list
 }
 
-/// What the source does not see.
+/// Returns the checks that the source has no data for.
 fn blind_spots(run: &Run, seen: &ActivitySums, losses: &[Loss]) -> Vec<NotJudged> {
     let mut spots = Vec::new();
     let mut spot = |is_there: bool, id: &'static str, reason: &'static str| {

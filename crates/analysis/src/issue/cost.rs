@@ -92,7 +92,7 @@ impl Cost {
         self.own.iter().map(|(rank, own)| (*rank, self.every + own))
     }
 
-    /// What every rank has at least.
+    /// Returns the least amount that every rank has.
     pub(super) fn every(&self) -> f64 {
         self.every
     }

@@ -132,11 +132,11 @@ pub struct Issue {
     pub files: Vec<String>,
     /// The ranks it is most about.
     pub ranks: Vec<i32>,
-    /// What is known of the cause.
+    /// Known facts about the cause.
     pub cause: Cause,
 }
 
-/// What is known of the cause of an issue, and of where a fix would go.
+/// Known facts about the cause of an issue, and about the place of a fix.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cause {
     /// The layer whose calls are meant.

@@ -53,7 +53,7 @@ pub(super) struct Run<'a> {
     mounts: Vec<Mount>,
 }
 
-/// What was done to one file, layer by layer.
+/// Operations on one file, layer by layer.
 pub(super) struct FileUse<'a> {
     pub(super) name: Option<&'a str>,
     pub(super) posix: Layered<'a>,

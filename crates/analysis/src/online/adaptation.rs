@@ -26,7 +26,7 @@ pub enum Adaptation {
         /// How many.
         periods: f64,
     },
-    /// What came in since the last evaluation but `evaluations`: by amount of data, not by time.
+    /// All data since the evaluation that is `evaluations` back: by amount of data, not by time.
     Data {
         /// How many evaluations back.
         evaluations: usize,

@@ -24,7 +24,7 @@ use crate::period::{CutEstimate, CutRhythm, cut_by, detect_cuts, detect_period};
 use crate::rhythm::Rule;
 use crate::{Method, Phase};
 
-/// What lasts from one evaluation to the next, all of it bounded. Times are seconds since the first event.
+/// State that lasts from one evaluation to the next, all of it bounded. Times are seconds since the first event.
 #[derive(Clone, Debug)]
 pub(super) struct Evaluator {
     /// Where the window begins.
@@ -38,12 +38,12 @@ pub(super) struct Evaluator {
     pub(super) regimes: Regimes,
     pub(super) merged: Merged,
     paper: WindowStart,
-    /// What the last evaluations in a row found instead of the rhythm that is on.
+    /// Findings of the last evaluations in a row that contradict the current rhythm.
     doubts: Doubts,
     pub(super) work: Work,
 }
 
-/// What evaluations have cost.
+/// Cost of the evaluations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Evaluations made.
@@ -61,7 +61,7 @@ struct Doubts {
     n_none: u32,
 }
 
-/// What an evaluation comes to.
+/// Result of an evaluation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Evaluation {
     pub window_s: (f64, f64),
@@ -92,11 +92,11 @@ const DOUBTS_TO_SWITCH: u32 = 3;
 const DOUBTS_TO_LEAVE: u32 = 4;
 /// A record of so many phases is enough to be silent about a rhythm that fails: half of what is kept.
 const ENOUGH_FORETOLD: usize = 4;
-/// What it takes to believe a rhythm of the last few of many phases: several such parts are looked at, each evaluation anew.
+/// Least confidence in a rhythm of the last few of many phases: several such parts are examined, in each evaluation again.
 const SURE_OF_A_PART: f64 = 0.95;
 /// How many times the bytes a rhythm must move to be the main one instead: two that move the same do not take turns.
 const HEAVIER: f64 = 1.3;
-/// What share of the bytes of its time a rhythm must move to be the main one; what `detect` asks of a headline.
+/// Least share of the bytes of its time that a rhythm must move to be the main one, as `detect` asks of a headline.
 const NEGLIGIBLE: f64 = 0.01;
 /// The share of a period that phases fill at most. What pauses for less is a stream in requests: nothing fits into its gaps, and they are
 /// those between the requests of the first phase as often as not.
@@ -659,7 +659,7 @@ fn is_stream(rhythm: &CutRhythm) -> bool {
         && iotide_num::median(&lengths_s).is_some_and(|length_s| length_s > FULL * rhythm.period_s)
 }
 
-/// What the engine finds, less the beats of requests. One that is known already is none of those.
+/// Returns the rhythms that the engine finds, less the beats of requests. A rhythm that is known already is not one of those.
 fn rhythms_in(signal: &SampledSignal, known_s: Option<f64>, config: &PredictorConfig) -> CutEstimate {
     let mut found = detect_cuts(signal);
     let is_known =
@@ -716,7 +716,7 @@ fn contrast(phases: &[Phase], signal: &SampledSignal) -> f64 {
     1.0 - ((beside.max(0.0) / idle_s) / (total(phases) / busy_s)).min(1.0)
 }
 
-/// What a phase moves; the last one may be going on.
+/// Returns the usual bytes of a phase; the last phase may be going on.
 fn bytes_of(phases: &[Phase]) -> f64 {
     let n_whole = phases.len().saturating_sub(1).max(1).min(phases.len());
     let whole: Vec<f64> = phases[..n_whole].iter().map(|phase| phase.bytes).collect();

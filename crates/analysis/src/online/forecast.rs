@@ -11,7 +11,7 @@ use iotide_trace::SampledSignal;
 use super::prediction::{IdleGap, NextPhase};
 use crate::Phase;
 
-/// What the phases of one rhythm say of the next one. Times are seconds on the signal's clock.
+/// Forecast of the next phase from the phases of one rhythm. Times are seconds on the signal's clock.
 #[derive(Clone, Debug)]
 pub(super) struct Forecast {
     /// From the last start to the next.
@@ -105,7 +105,7 @@ impl Forecast {
 /// A gap in which less than this share of a phase's bytes moves is silent.
 const SILENT: f64 = 0.01;
 
-/// What moves between two times, whole bins only: the edges of phases lie within bins.
+/// Returns the bytes moved between two times, whole bins only: the edges of phases lie within bins.
 pub(super) fn volume_within(signal: &SampledSignal, from_s: f64, to_s: f64) -> f64 {
     let index =
         |time_s: f64| ((time_s - signal.start_s) * signal.rate_hz).clamp(0.0, signal.values.len() as f64);
@@ -171,7 +171,7 @@ const READINGS: [Reading; 7] = [
     Reading::Mean(2),
 ];
 
-/// What changes are told by.
+/// Reading by which changes are found.
 pub(super) const SHORT_MEMORY: Reading = Reading::Mean(4);
 
 /// A distance that differs from the typical by more than this factor is a pause or an accident, and tells nothing.
@@ -240,7 +240,7 @@ struct Record {
     n_foretold: usize,
 }
 
-/// What an error weighs less with each phase that came after it.
+/// Factor on the weight of an error for each phase that came after it.
 const FORGETTING: f64 = 0.88;
 /// Before there is a record: an error of a twentieth, weighing as much as one.
 const PRIOR_ERROR: f64 = 0.05;

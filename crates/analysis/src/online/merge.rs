@@ -1,4 +1,4 @@
-//! What many predictions say together.
+//! Joint result of many predictions.
 
 use iotide_num::dbscan_line;
 

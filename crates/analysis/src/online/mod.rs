@@ -107,7 +107,7 @@ pub struct Predictor {
     /// When the I/O seen so far ends.
     active_until: i64,
     due: Due,
-    /// What lies so far ahead that it may have a wrong clock.
+    /// Events so far ahead that their clock may be wrong.
     ahead: Ahead,
     stream: StreamCounts,
     n_predictions: u64,
@@ -202,12 +202,12 @@ impl Predictor {
         self.latest.take()
     }
 
-    /// What was seen of the stream so far.
+    /// Returns the counts of the stream so far.
     pub fn stream(&self) -> StreamCounts {
         self.stream
     }
 
-    /// What did not count, for the end of a report.
+    /// Returns the losses (events and samples that did not count), for the end of a report.
     pub fn losses(&self) -> Vec<Loss> {
         let StreamCounts { late, senseless, ahead, .. } = self.stream;
         [
@@ -227,7 +227,7 @@ impl Predictor {
         .collect()
     }
 
-    /// What it has cost so far.
+    /// Returns the cost so far.
     pub fn work(&self) -> Work {
         Work { bin_writes: self.octaves.writes(), ..self.evaluator.work }
     }
@@ -711,7 +711,7 @@ mod tests {
         assert!(evaluations(0.0).0 > n);
     }
 
-    /// What must not depend on how the stream was cut up, shifted or scaled.
+    /// Returns the parts of predictions that must not depend on how the stream was cut up, shifted or scaled.
     fn gist(told: &[Prediction], shift_s: f64) -> Vec<(f64, Option<f64>, Option<f64>, usize)> {
         let rounded = |x: f64| (x * 1e4).round() / 1e4;
         told.iter()

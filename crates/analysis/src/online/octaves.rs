@@ -37,7 +37,7 @@ struct Ring {
     tail: i64,
     /// Which bins hold something, in the order of time: `i mod N_BINS` of each.
     places: VecDeque<u16>,
-    /// What they hold.
+    /// Their bytes.
     bytes: VecDeque<f64>,
 }
 

@@ -1,15 +1,15 @@
-//! What a [`Predictor`](super::Predictor) tells.
+//! Predictions of a [`Predictor`](super::Predictor).
 //!
 //! All times are seconds on the clock of the events.
 
-/// What is expected of a running job's I/O, as of one moment.
+/// Expected I/O of a running job, as of one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
     /// The moment: what happened later is not in here.
     pub at_s: f64,
     /// Counts from 1.
     pub number: u64,
-    /// What gave rise to it.
+    /// Reason for the prediction.
     pub reason: Reason,
     /// The window it rests on.
     pub window_s: (f64, f64),
@@ -23,19 +23,19 @@ pub struct Prediction {
     pub next_phase: Option<NextPhase>,
     /// When nothing will be going on, in order of time: first the gap that is on or comes next.
     pub idle_gaps: Vec<IdleGap>,
-    /// What all predictions so far say together: where the frequency lies, with which probability; the most probable first.
+    /// Joint result of all predictions so far: where the frequency lies, with which probability; the most probable first.
     pub intervals: Vec<FrequencyInterval>,
     /// The last phase seen (it may be going on).
     pub last_phase: Option<SeenPhase>,
     /// The stretch of stable behaviour the job is in, if any.
     pub regime: Option<Regime>,
-    /// What changed since the last prediction that was handed out.
+    /// Changes since the last prediction that was handed out.
     pub changes: Vec<RegimeChange>,
-    /// What was seen of the stream so far.
+    /// Counts of the stream so far.
     pub stream: StreamCounts,
 }
 
-/// What gave rise to a prediction.
+/// Reason for a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// A phase seems to be over.
@@ -57,7 +57,7 @@ pub struct ExpectedRhythm {
     pub period_s: f64,
     /// How sure it is, in [0, 1].
     pub confidence: f64,
-    /// What one of its phases moves.
+    /// Bytes that one of its phases moves.
     pub bytes_per_phase: f64,
     /// When its next phase is expected.
     pub next_start_s: f64,
@@ -110,7 +110,7 @@ pub struct SeenPhase {
     pub start_s: f64,
     /// When it ended, or the end of the window if it is still going on.
     pub end_s: f64,
-    /// What it moved so far.
+    /// Bytes it moved so far.
     pub bytes: f64,
     /// Whether it is over.
     pub is_over: bool,
@@ -140,7 +140,7 @@ pub struct RegimeChange {
     pub period_s: f64,
 }
 
-/// What a [`RegimeChange`] is.
+/// Kind of a [`RegimeChange`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegimeChangeKind {
     /// A rhythm was found that was not there before.
@@ -151,7 +151,7 @@ pub enum RegimeChangeKind {
     Returned,
 }
 
-/// What was seen of a stream.
+/// Counts of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamCounts {
     /// Events and samples that counted.

@@ -9,7 +9,7 @@ pub(super) struct Regimes {
     known: Vec<Known>,
     current: Option<Current>,
     n_entered: u32,
-    /// What happened since [`Regimes::take_changes`].
+    /// Changes since [`Regimes::take_changes`].
     changes: Vec<RegimeChange>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Known {
     id: u32,
     pub fit: Fit,
     pub period_s: f64,
-    /// What one of its phases moves.
+    /// Bytes that one of its phases moves.
     pub bytes: f64,
 }
 

@@ -54,7 +54,7 @@ fn rhythms_in(steps: &Steps, origin_s: f64) -> PeriodEstimate {
     estimate
 }
 
-/// What the findings come to: with a rhythm, how probable it is; without, how probable that there is none.
+/// Returns the verdict on the findings: with a rhythm, its probability; without, the probability that there is none.
 fn verdict(findings: &Findings) -> (Verdict, Option<Reason>, f64) {
     if findings.n_phases < 3 {
         return (Verdict::Unclear, Some(Reason::TooFewPhases), 0.0);
@@ -147,7 +147,7 @@ pub(crate) fn cut_by(signal: &SampledSignal, rule: &Rule) -> Vec<Phase> {
         .collect()
 }
 
-/// What [`detect_cuts`] finds.
+/// Result of [`detect_cuts`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CutEstimate {
     /// Probability that there is any rhythm.

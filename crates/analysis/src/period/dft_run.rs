@@ -36,7 +36,7 @@ pub(crate) fn window(
     (start < end).then_some(Span { start, end })
 }
 
-/// What FTIO samples at unless it is given a rate.
+/// Sampling rate of FTIO if none is given.
 const FTIO_RATE_HZ: f64 = 10.0;
 
 /// Samples of an automatic rate: 32 MiB of them.

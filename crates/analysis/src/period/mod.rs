@@ -32,7 +32,7 @@ fn next_beat_s(last_start_s: f64, period_s: f64, end_s: f64) -> f64 {
     last_start_s + n_periods * period_s
 }
 
-/// What speaks for one possible rhythm of a signal; see [`weigh_rhythms`].
+/// Evidence for one possible rhythm of a signal; see [`weigh_rhythms`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct WeighedRhythm {
     /// Its period.
@@ -51,10 +51,10 @@ pub fn weigh_exact_rhythms(signal: &StepSignal) -> Vec<WeighedRhythm> {
     signal.span().map_or_else(Vec::new, |span| auto::weigh(&Steps::within(signal, span)))
 }
 
-/// What the numbers of [`WeighedRhythm::evidence`] are.
+/// Names of the numbers in [`WeighedRhythm::evidence`].
 pub const EVIDENCE_NAMES: &[&str] = &rhythm::NAMES;
 
-/// What [`Method::Auto`] multiplies them with.
+/// Weights by which [`Method::Auto`] multiplies them.
 pub const EVIDENCE_WEIGHTS: &[f64] = &rhythm::WEIGHTS;
 
 /// How to look for a period.
@@ -81,7 +81,7 @@ pub enum Method {
 pub struct DftConfig {
     /// An outlying frequency is a candidate if its Z-score reaches this share of the highest.
     pub tolerance: f64,
-    /// What tells an outlying power from the rest; of several, all must agree.
+    /// Detectors of outlying powers; of several, all must agree.
     pub detectors: Vec<OutlierDetector>,
     /// Which multiples of a candidate are its harmonics.
     pub harmonics: Harmonics,
@@ -119,7 +119,7 @@ pub enum Harmonics {
     Two,
 }
 
-/// What tells an outlying power from the rest.
+/// Detector of outlying powers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OutlierDetector {
     /// Powers three standard deviations above the mean.
@@ -165,7 +165,7 @@ pub enum Reason {
     Loop,
 }
 
-/// What was found.
+/// Result of the detection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PeriodEstimate {
     /// Whether there is a rhythm.
@@ -184,7 +184,7 @@ pub struct PeriodEstimate {
     pub has_bursts: bool,
     /// All periods that hold at once, the one that moves most bytes first; empty if not periodic.
     pub rhythms: Vec<Rhythm>,
-    /// What the autocorrelation says on its own.
+    /// Estimate from the autocorrelation alone.
     pub autocorrelation: Option<AutocorrelationEstimate>,
     /// The confidence after the autocorrelation was heard.
     pub refined_confidence: Option<f64>,
@@ -259,7 +259,7 @@ pub struct Phase {
     pub start_s: f64,
     /// When it ends.
     pub end_s: f64,
-    /// What it moves.
+    /// Bytes it moves.
     pub bytes: f64,
 }
 

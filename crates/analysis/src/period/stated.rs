@@ -1,10 +1,10 @@
-//! What a source says of its run beside the events, and what that takes back of an answer.
+//! Facts that a source states of its run beside the events, and the parts of an answer they take back.
 
 use iotide_trace::{JobInfo, Span, Tally, Timestamp};
 
 use super::{PeriodEstimate, Reason, Rhythm, Verdict};
 
-/// What a source states of its run beside the events.
+/// Facts that a source states of its run beside the events.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StatedRun {
     /// How wide its bins are, if it tells volumes by bins of one width (heatmaps, samples of a monitor).
@@ -22,7 +22,7 @@ pub struct StatedRun {
 }
 
 impl StatedRun {
-    /// What a reader of events counted.
+    /// Returns the facts that a reader of events counted.
     pub fn of(tally: &Tally, job: &JobInfo) -> Self {
         Self {
             bin_s: tally.bin_width_s(),

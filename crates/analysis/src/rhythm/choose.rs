@@ -11,7 +11,7 @@ use super::propose::{Cut, Proposal, Rule, propose};
 use super::spectrum::Spectrum;
 use super::steps::{Burst, Steps, usual};
 
-/// What the engine finds in a signal. Times are seconds since the signal's start.
+/// Findings of the engine in a signal. Times are seconds since the signal's start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Findings {
     /// Those that hold, the one that moves most bytes of its own first.
@@ -35,7 +35,7 @@ pub(crate) struct Found {
     pub spread: f64,
     pub missed: usize,
     pub phases: Vec<Burst>,
-    /// What its phases move that no rhythm before it has claimed.
+    /// Bytes of its phases that no rhythm before it has claimed.
     pub own_bytes: f64,
     pub confidence: f64,
     pub rule: Rule,
@@ -352,12 +352,12 @@ fn inside(of_one: &Stretch, one: &Proposal, of_other: &Stretch, other: &Proposal
     (n_inside, n_phases)
 }
 
-/// What a phase of the stretch usually moves.
+/// Returns the usual bytes of a phase of the stretch.
 fn median_bytes(stretch: &Stretch, proposal: &Proposal) -> f64 {
     usual(stretch.members.iter().map(|&i| proposal.bursts[i].bytes).collect())
 }
 
-/// What all phases of the stretch move.
+/// Returns the bytes of all phases of the stretch.
 fn bytes_of(stretch: &Stretch, proposal: &Proposal) -> f64 {
     stretch.members.iter().map(|&i| proposal.bursts[i].bytes).sum()
 }
@@ -635,8 +635,8 @@ impl<'a> Choice<'a> {
             && other.0 < one.1
     }
 
-    /// What each rhythm moves of its own: where phases of two rhythms meet, the lighter one counts as usual and the heavier one
-    /// for the rest.
+    /// Returns the rhythms with the bytes that each moves of its own: where phases of two rhythms meet, the lighter one counts as usual and
+    /// the heavier one for the rest.
     fn with_own_bytes(&self, accepted: &[usize]) -> Vec<Found> {
         let mut rhythms: Vec<Found> = accepted.iter().map(|&i| self.found(i)).collect();
         // A rhythm that holds beside another for its odds alone is as probable as these make it.
@@ -747,7 +747,7 @@ const CLEARLY_BESIDE: f64 = 12.0;
 const ENOUGH_BESIDE: usize = 8;
 /// Smooth phases must be this much more probable than sharp ones, and these less than [`CERTAIN`].
 const BLURRED: f64 = 8.0;
-/// What every few phases move more than the others is a rhythm of its own from this share of the bytes on.
+/// Least share of the bytes from which on the surplus of every few phases over the others is a rhythm of its own.
 const LEAST_JOINED: f64 = 0.045;
 /// The logit from which nothing sharper or more probable is needed.
 const CERTAIN: f64 = 2.0;

@@ -1,4 +1,4 @@
-//! What speaks for a stretch being a rhythm of the run, and how much each of it weighs.
+//! Evidence for a stretch being a rhythm of the run, and the weight of each number.
 
 use super::explain::Stretch;
 use super::propose::{Cut, Proposal, Rule};
@@ -20,7 +20,7 @@ const PLAIN: usize = 21;
 const PLAIN_COMB: usize = 23;
 const PLAIN_CORRELATION: usize = 24;
 
-/// What each number is.
+/// Names of the numbers.
 pub const NAMES: [&str; N_EVIDENCE] = [
     "constant",
     "odds of the beat",
@@ -196,8 +196,7 @@ fn is_plain(proposal: &Proposal, stretch: &Stretch, share: f64, contrast: f64, o
 /// of many gaps may well happen to be long.
 const CLEARLY_APART: f64 = 3.0003;
 
-/// What the phases move, less what some of them move beyond ten times the usual: that is of something else, which a log met by
-/// chance.
+/// Returns the bytes of the phases, less those beyond ten times the usual: these belong to something else that a log met at random.
 fn own_bytes(volumes: &[f64]) -> f64 {
     let most = FAR_LARGER * volumes[volumes.len() / 2];
     volumes.iter().map(|&bytes| bytes.min(most)).sum()
@@ -205,7 +204,7 @@ fn own_bytes(volumes: &[f64]) -> f64 {
 
 const FAR_LARGER: f64 = 10.0;
 
-/// What those bursts move that say nothing about the beat: one result file, and the phases of another beat before or after it.
+/// Returns the bytes of the bursts that are no evidence about the beat: one result file, and the phases of another beat before or after it.
 fn said_apart(proposal: &Proposal, stretch: &Stretch) -> f64 {
     let mut is_apart = vec![false; proposal.bursts.len()];
     for other in proposal.stretches.iter().filter(|other| other.log_odds > CLEAR_ODDS) {
@@ -270,7 +269,7 @@ fn odd_volumes(volumes: &[f64]) -> f64 {
     volumes.iter().filter(|&bytes| !(0.4871..=1.5137).contains(&(bytes / usual))).count() as f64 / n as f64
 }
 
-/// What a beat that the grid cannot show is taken to have.
+/// Correlation assumed for a beat that the grid cannot show.
 const USUAL_CORRELATION: f64 = 0.6;
 
 /// How much more happens within the phases than between them: 1 is silence in between.

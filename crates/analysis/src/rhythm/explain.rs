@@ -13,7 +13,7 @@ use std::cell::RefCell;
 
 use super::steps::{Burst, usual};
 
-/// What is known of a signal that bursts are cut out of.
+/// Known facts about a signal that bursts are cut out of.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Signal {
     /// Times are not known better than to this.

@@ -263,8 +263,9 @@ impl Proposals {
     }
 }
 
-/// What a phase moves at least, where one or another moves next to nothing beside the others: a line of a log, a lock file. It is no phase of theirs, wherever
-/// it falls, and among few of them it would be the one that decides. (Where there are many, they have a rhythm of their own, or none: classes show it.)
+/// Returns the least bytes of a phase, where one or another moves next to nothing beside the others: a line of a log, a lock file. It is no
+/// phase of theirs, wherever it falls, and among few of them it would be the one that decides. (Where there are many, they have a rhythm of
+/// their own, or none: classes show it.)
 fn least_of_a_phase(bursts: &[Burst]) -> Option<f64> {
     let least = NO_PHASE * usual(bursts.iter().map(|burst| burst.bytes).collect());
     let n_small = bursts.iter().filter(|burst| burst.bytes < least).count();
@@ -272,7 +273,7 @@ fn least_of_a_phase(bursts: &[Burst]) -> Option<f64> {
     (n_small > 0 && n_phases >= 3 && n_small <= n_phases / PHASES_FOR_ONE).then_some(least)
 }
 
-/// What moves less than this share of the usual phase is none,
+/// Share of the usual phase below which a burst is not a phase,
 const NO_PHASE: f64 = 0.010_03;
 /// if there are so many phases for each of its kind.
 const PHASES_FOR_ONE: usize = 3;

@@ -74,7 +74,7 @@ fn are_theirs(phases: &[Burst], one: &Found, other: &Found) -> bool {
     n_theirs * 10 >= phases.len() * 9
 }
 
-/// What one of the phases usually moves; what some move beyond it is of another.
+/// Returns the usual bytes of one of the phases; bytes beyond that in some phases belong to another rhythm.
 fn usual_bytes(phases: &[Burst]) -> f64 {
     usual(phases.iter().map(|phase| phase.bytes).collect())
 }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use iotide_num::SplitMix64;
 
-    /// What programs write together that each write `bytes` within `length_s`, every `beat_s` from `at_s` on, `n` times.
+    /// Returns the sum of programs that each write `bytes` within `length_s`, every `beat_s` from `at_s` on, `n` times.
     fn together(programs: &[(f64, f64, usize, f64, f64)]) -> Steps {
         let mut changes: Vec<(f64, f64)> = Vec::new();
         for &(at_s, beat_s, n, length_s, bytes) in programs {

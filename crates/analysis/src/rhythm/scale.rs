@@ -16,7 +16,7 @@ pub(crate) struct Pyramid {
     sums: Vec<f64>,
 }
 
-/// What the largest sample is turned into. 2¹⁴ of them, smoothed by three boxes of up to 19 samples, still fit.
+/// Value that the largest sample is scaled to. 2¹⁴ of them, smoothed by three boxes of up to 19 samples, still fit.
 const LARGEST: f64 = (1u64 << 35) as f64;
 
 struct Level {

@@ -1,4 +1,4 @@
-//! What the whole signal says about a beat: does it resemble itself one beat on, is its power on the beat's harmonics?
+//! Evidence of the whole signal about a beat: does it resemble itself one beat on, is its power on the beat's harmonics?
 
 use iotide_num::autocorrelation_and_powers;
 

@@ -38,7 +38,7 @@ pub(super) fn draw(prepared: &Prepared, config: &SignatureConfig) -> Drawn {
 struct Series {
     /// NaN where nothing is known; one value for each point.
     values: Vec<f64>,
-    /// What lies beyond the ends: silence around a whole run, nothing known around a part.
+    /// Value beyond the ends: silence around a whole run, nothing known around a part.
     beyond: f64,
     /// How many times longer its bursts are than those of the fewest nodes.
     scale: f64,
@@ -75,7 +75,7 @@ impl Series {
         quantile(&known, 0.5).unwrap_or_else(|| mean_of_steps(&self.values, from, to))
     }
 
-    /// What others do a little before and a little after a burst.
+    /// Returns the load of others a little before and a little after a burst.
     fn noise_around(&self, (from, to): (f64, f64)) -> f64 {
         const REACH: isize = 10;
         let (from, to) = (from.floor() as isize - 1, to.ceil() as isize + 1);
@@ -108,12 +108,12 @@ impl Series {
     }
 }
 
-/// What the aligned samples have in common so far.
+/// Common shape of the samples aligned so far.
 struct Template {
     values: Vec<f64>,
     /// How high a burst is.
     height: f64,
-    /// What is there without bursts.
+    /// Level without bursts.
     floor: f64,
 }
 
@@ -257,10 +257,10 @@ impl Band {
     }
 }
 
-/// What [`align`] works in: made once, used for every sample.
+/// Buffers of [`align`]: made once, used for every sample.
 #[derive(Default)]
 struct Room {
-    /// What the sample shows, in heights above the floor, at each place that any delay can lead to.
+    /// Values of the sample, in heights above the floor, at each place that any delay can lead to.
     places: Vec<f32>,
     /// For each point, what the cheapest way to each delay has cost when it comes there.
     costs: Vec<f32>,
@@ -272,7 +272,7 @@ struct Target<'a> {
     settings: &'a ConsensusConfig,
     scale: f64,
     levels: Vec<f32>,
-    /// What it costs to change the delay by a point, at each point.
+    /// Cost of changing the delay by a point, at each point.
     changes: Vec<f32>,
 }
 
@@ -397,7 +397,7 @@ fn unlike(
         .collect()
 }
 
-/// What each sample shows of each burst.
+/// Bursts as each sample shows them.
 struct Sightings<'a> {
     used: &'a [&'a Series],
     n_bursts: usize,
@@ -434,7 +434,7 @@ impl<'a> Sightings<'a> {
         Self { used, n_bursts: bursts.len(), edges, shown, weights }
     }
 
-    /// What each sample does beside its bursts.
+    /// Returns the values of each sample outside its bursts.
     fn pauses(&self) -> Vec<Vec<f64>> {
         self.used.iter().zip(&self.edges).map(|(series, edges)| series.pauses(edges)).collect()
     }
@@ -460,7 +460,7 @@ impl<'a> Sightings<'a> {
     }
 }
 
-/// What the samples together say of each burst.
+/// Joint result of the samples for each burst.
 struct Agreed {
     /// How high it is on average.
     levels: Vec<f64>,
@@ -653,7 +653,7 @@ impl Timing {
     }
 }
 
-/// What others do in the pauses of each sample.
+/// Usual load of others in the pauses of each sample.
 struct UsualMeans<'a> {
     pauses: &'a [Vec<f64>],
     /// For each sample, lengths in points that were asked for, and the answers: bursts that are alike ask again.

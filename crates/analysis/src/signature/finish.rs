@@ -1,4 +1,4 @@
-//! What all methods end with: the bursts of the series that was drawn, its rhythm, and how the samples support it.
+//! Last step of all methods: the bursts of the series that was drawn, its rhythm, and how the samples support it.
 
 use iotide_num::{mean_of_steps, median, quantiles_across, rebin, weighted_mean};
 use iotide_trace::SampledSignal;
@@ -139,7 +139,7 @@ fn cosine(bandwidth_bps: &[f64], values: &[f64], background_bps: f64) -> f64 {
     if own > 0.0 && other > 0.0 { product / (own * other).sqrt() } else { 0.0 }
 }
 
-/// What the samples show at each point.
+/// Returns the spread of the samples at each point.
 fn spread(aligned: Vec<Vec<f64>>) -> Vec<Spread> {
     let [low, median, high] = quantiles_across(aligned, [0.25, 0.5, 0.75]);
     let points = low.into_iter().zip(median).zip(high);

@@ -8,7 +8,7 @@ use super::Signature;
 /// The load of a storage partition over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartitionLoad {
-    /// What to call it.
+    /// Its name.
     pub name: String,
     /// When the first value begins, on the clock that starts are given on.
     pub start_s: f64,
@@ -16,11 +16,11 @@ pub struct PartitionLoad {
     pub interval_s: f64,
     /// Bytes per second; NaN where the log has a hole.
     pub bandwidth_bps: Vec<f64>,
-    /// What the partition can carry; `None`: the most it was seen to carry, or the signature's peak if that is more.
+    /// Bandwidth that the partition can carry; `None`: the highest one observed, or the signature's peak if that is more.
     pub capacity_bps: Option<f64>,
 }
 
-/// What a job would meet on a partition if the load were as logged.
+/// Interference that a job would meet on a partition if the load were as logged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interference {
     /// When the job would start.

@@ -35,7 +35,7 @@ pub fn extract(samples: &[Sample], config: &SignatureConfig) -> Result<Signature
 /// The throughput of a storage server during one run of the application.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// What to call it: a file, a job's number.
+    /// Its name: a file, a job's number.
     pub name: String,
     /// How long each value lasts.
     pub interval_s: f64,
@@ -59,7 +59,7 @@ impl Sample {
         self.bandwidth_bps.len() as f64 * self.interval_s
     }
 
-    /// What was moved, by anyone; holes count nothing.
+    /// Returns the bytes moved, by anyone; holes count nothing.
     pub fn volume_bytes(&self) -> f64 {
         self.bandwidth_bps.iter().filter(|value| !value.is_nan()).sum::<f64>() * self.interval_s
     }
@@ -155,15 +155,15 @@ impl Default for SampleOutlierConfig {
 pub struct ConsensusConfig {
     /// How far a sample may lag behind the template, beside what it lasts longer than that.
     pub slack_s: f64,
-    /// What a value below the template's costs; one above costs `above`. Background load only adds.
+    /// Cost of a value below the template's; one above costs `above`. Background load only adds.
     pub below: f64,
     /// See `below`.
     pub above: f64,
-    /// What is above the template by more than this, in heights, costs no more.
+    /// Largest distance above the template that adds to the cost, in heights.
     pub most_above: f64,
-    /// What it costs to change the delay by one point within a burst, where contention delays.
+    /// Cost of changing the delay by one point within a burst, where contention delays.
     pub change_in_burst: f64,
-    /// What it costs between bursts, where nothing does.
+    /// Cost of changing it between bursts, where nothing delays.
     pub change_in_pause: f64,
     /// Of the aligned samples, the template is this quantile.
     pub quantile: f64,
@@ -264,7 +264,7 @@ impl Default for DtwConfig {
     }
 }
 
-/// What several runs have in common.
+/// Load that several runs have in common.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Signature {
     /// How it was found.
@@ -275,7 +275,7 @@ pub struct Signature {
     pub interval_s: f64,
     /// The application's own load, in bytes per second.
     pub bandwidth_bps: Vec<f64>,
-    /// What the aligned samples show at each point.
+    /// Spread of the aligned samples at each point.
     pub spread: Vec<Spread>,
     /// Where the load is, in order.
     pub bursts: Vec<Burst>,
@@ -283,7 +283,7 @@ pub struct Signature {
     pub period: PeriodEstimate,
     /// How well the samples support the signature, in [0, 1].
     pub confidence: f64,
-    /// What others do to the storage in the background, as far as it was told apart and taken away.
+    /// Background load of others on the storage, as far as it was found and removed.
     pub background_bps: f64,
     /// The samples it was made of, in the order they were given.
     pub used: Vec<UsedSample>,
@@ -311,7 +311,7 @@ pub struct Burst {
     pub end_s: f64,
     /// Its highest bandwidth.
     pub peak_bps: f64,
-    /// What it moves.
+    /// Bytes it moves.
     pub bytes: f64,
     /// The share of the used samples that show it.
     pub support: f64,
@@ -416,11 +416,11 @@ pub enum SignatureError {
     },
 }
 
-/// What a method found, on the grid of the prepared samples.
+/// Result of a method, on the grid of the prepared samples.
 struct Drawn {
     /// The application's own load.
     bandwidth_bps: Vec<f64>,
-    /// What was taken for background.
+    /// Bandwidth taken for background.
     background_bps: f64,
     /// For each sample that was used, where each point of the signature lies in it.
     alignments: Vec<Alignment>,

@@ -1,4 +1,4 @@
-//! What all methods begin with: are the samples fit to be used, and which of them are not like the others?
+//! First step of all methods: are the samples fit to be used, and which of them are not like the others?
 
 use iotide_num::{local_outlier_factors, mean, median, median_absolute_deviation};
 

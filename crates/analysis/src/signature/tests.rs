@@ -1,4 +1,4 @@
-//! What must hold whatever the method, on runs made here.
+//! Laws that hold for every method, on runs made here.
 
 use iotide_num::mean;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! What is said of real logs, where a rule of thumb goes wrong.
+//! Issues of real logs where a rule of thumb goes wrong.
 
 use iotide_analysis::{Issue, IssueConfig, Issues, IssuesVerdict, Severity, issues};
 use iotide_formats::OpenOptions;

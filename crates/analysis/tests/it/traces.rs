@@ -94,7 +94,7 @@ struct Row {
     confidence: f64,
 }
 
-/// What FTIO was asked, as far as it concerns the spectrum and its Z-scores.
+/// Input of FTIO, as far as it concerns the spectrum and its Z-scores.
 struct Question {
     file: String,
     reads: bool,

@@ -43,7 +43,7 @@ fn is_visible_profile(file: &Path) -> bool {
     !hidden && file.extension().is_some_and(|end| end == "cubex")
 }
 
-/// What is in a folder, in order.
+/// Returns the entries of a folder, in order.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let listed = std::fs::read_dir(folder).and_then(|listed| {
         listed.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()

@@ -13,7 +13,7 @@ use iotide_trace::{Activity, Loss};
 
 use crate::{Error, Input, Observed, Progress, observe, read_text};
 
-/// What the number of processes is called.
+/// Name of the parameter for the number of processes.
 const PROCESSES: &str = "p";
 
 /// Reads every trace and returns what was measured in it. A trace that cannot be used costs that trace, and a note says why.

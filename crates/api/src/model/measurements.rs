@@ -11,7 +11,7 @@ use crate::{Error, Progress, read_bytes};
 /// Values of metrics at several sizes.
 #[derive(Clone, Debug, Default)]
 pub struct Measurements {
-    /// What to call their source.
+    /// Name of their source.
     pub source: String,
     /// The name of their form.
     pub form: &'static str,
@@ -27,14 +27,14 @@ impl Measurements {
     }
 }
 
-/// What the inputs are.
+/// Kind of the inputs.
 #[derive(Clone, Debug)]
 pub enum MeasuredIn {
     /// Files of measurements, or folders of Score-P profiles.
     Files {
         /// Their form, if the content does not tell.
         form: Option<InputFormat>,
-        /// What processes of a profile are.
+        /// Meaning of the processes of a profile.
         scaling: Scaling,
     },
     /// Traces of one program at several sizes.

@@ -93,9 +93,9 @@ pub enum Store {
     New,
     /// They are; these are the bytes of [`Models::to_store`], called by a name for messages.
     Known {
-        /// What to call it.
+        /// Name for messages.
         name: String,
-        /// What it holds.
+        /// Contents of the store.
         bytes: Vec<u8>,
     },
 }
@@ -157,7 +157,7 @@ pub fn fit(measured: Measurements, options: &FitOptions) -> Result<Models, Error
     Ok(Models { set, choice, source, form, method, notes, n_refitted, n_known, n_changed })
 }
 
-/// What is asked of models.
+/// Questions to models.
 #[derive(Clone, Debug)]
 pub struct ModelQuestions {
     /// Where to predict, each point as parameters and their values.
@@ -223,8 +223,8 @@ impl Models {
         iotide_scaling::to_extra_p(self.parameters(), self.chosen().map(|(series, _)| series))
     }
 
-    /// What the wanted time is at a size, with an interval, by the model that grows largest of those called a time; `None` if there is
-    /// none, or the size is not its one parameter.
+    /// Returns the time at a size, with an interval, by the model that grows largest of those called a time; `None` if there is none,
+    /// or the size is not its only parameter.
     pub fn time_at(&self, size: f64, confidence: f64) -> Option<(f64, Option<[f64; 2]>)> {
         let model = self.time_model(None)?;
         let predicted = model.predict(&[size], confidence);
@@ -233,7 +233,7 @@ impl Models {
             .then(|| (predicted.value, predicted.interval.map(|(low, high)| [low.max(0.0), high.max(0.0)])))
     }
 
-    /// What the time called so (by call path or metric) is at a size.
+    /// Returns the time with this name (of a call path or a metric) at a size.
     pub fn named_time_at(&self, name: &str, size: f64) -> Option<f64> {
         let value = self.time_model(Some(name))?.function.at(&[size]);
         (value.is_finite() && value > 0.0).then_some(value)
@@ -325,7 +325,7 @@ impl Models {
         asked.iter().enumerate().map(point).collect()
     }
 
-    /// What a run costs is its time on all its processes, where both are known; otherwise its size.
+    /// Adds points worth measuring. The cost of a run is its time on all its processes, where both are known; otherwise its size.
     fn add_advice(&self, report: &mut ScalingReport) {
         let fitted: Vec<&Model> = self.chosen().filter_map(|(_, model)| model.as_ref().ok()).collect();
         let mut measured: Vec<Vec<f64>> = Vec::new();

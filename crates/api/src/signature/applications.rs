@@ -31,7 +31,7 @@ pub struct Applications {
     threads: NonZeroUsize,
 }
 
-/// What came of one application.
+/// Result for one application.
 #[derive(Debug)]
 pub enum Found {
     /// Its signature, and what to draw of it where that was asked for.

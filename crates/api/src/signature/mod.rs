@@ -60,7 +60,7 @@ impl SignatureOptions {
     }
 }
 
-/// What runs of one application have in common.
+/// Signature that runs of one application have in common.
 #[derive(Clone, Debug)]
 pub struct FoundSignature {
     /// As found.
@@ -90,9 +90,9 @@ pub fn signature(
     Ok(FoundSignature { signature, report })
 }
 
-/// What is missing from several samples in the same way: that the last row has no end is true of almost every table.
+/// Loss that several samples have in common: almost every table has a last row without an end.
 struct CommonLoss {
-    /// What is lost, without its numbers.
+    /// The loss, without its numbers.
     kind: String,
     first: Loss,
     n_more: usize,
@@ -178,11 +178,11 @@ pub fn job_log(path: &Path, options: &JobLogOptions) -> Result<JobLog, Error> {
 pub struct Starts {
     /// A start is tried every so many seconds.
     pub every_s: f64,
-    /// What a partition can carry; `None` is the most it was seen to carry.
+    /// Capacity of a partition, in bytes per second; `None` is the highest bandwidth that was seen.
     pub capacity_bps: Option<f64>,
     /// How many starts are listed.
     pub n_listed: usize,
-    /// What the ranking is about, for its headline.
+    /// Subject of the ranking, for its headline.
     pub about: String,
 }
 

@@ -14,10 +14,10 @@ use iotide_trace::{
 use super::SignatureOptions;
 use crate::{Error, Progress};
 
-/// What to ask of whom.
+/// Settings of a query to a Prometheus server.
 #[derive(Clone, Debug)]
 pub struct PrometheusQuestion {
-    /// Whom.
+    /// The server.
     pub server: Url,
     /// PromQL that gives bytes per second.
     pub query: String,
@@ -54,7 +54,7 @@ pub enum PrometheusError {
     Unreached {
         /// Which.
         server: Url,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
     /// The server answers with a status, and nothing else.
@@ -70,7 +70,7 @@ pub enum PrometheusError {
     Answer {
         /// Whose.
         server: Url,
-        /// What is wrong with it.
+        /// Cause of the error.
         source: iotide_formats::ReadError,
     },
     /// The query is refused.
@@ -78,13 +78,13 @@ pub enum PrometheusError {
     Refused {
         /// By whom.
         server: Url,
-        /// What it says.
+        /// Message of the server.
         why: String,
     },
     /// The query gives a sum instead of a rate.
     #[error("{metric} counts bytes, and a throughput log is bytes per second")]
     CountsBytes {
-        /// What it gives.
+        /// Name of the metric.
         metric: String,
     },
     /// There is nothing of that time.
@@ -110,7 +110,7 @@ const FEWEST_POINTS: u64 = 100;
 
 /// Points of a log, all in all: as many as a log may have.
 const MOST_POINTS_IN_ALL: f64 = 3e7;
-/// What an answer may cost.
+/// Limits on the time and size of an answer.
 const LIMITS: AnswerLimits =
     AnswerLimits { silence: Duration::from_secs(30), whole: Duration::from_secs(600), body: Some(256 << 20) };
 

@@ -1,4 +1,4 @@
-//! What to do about an error, in terms of this command line.
+//! Advice on errors, in terms of this command line.
 
 use iotide_api::{Error, Format, PrometheusError, ReadError, RunError};
 

@@ -104,7 +104,7 @@ enum On {
 
 /// Delete a rule
 ///
-/// What fires by it is over.
+/// Alarms that this rule fires end.
 #[derive(clap::Args, Debug)]
 #[command(after_help = DELETE_EXAMPLES)]
 struct DeleteArgs {

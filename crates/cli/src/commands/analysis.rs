@@ -57,7 +57,7 @@ pub(crate) struct AnalysisArgs {
 }
 
 impl AnalysisArgs {
-    /// What the flags mean; nothing below this line knows clap.
+    /// Converts the flags to settings; nothing below this line depends on clap.
     pub(crate) fn config(&self) -> RunConfig {
         let method = match self.method {
             MethodArg::Auto => Method::Auto,

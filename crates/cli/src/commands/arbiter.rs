@@ -91,7 +91,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ArbiterArgs) -> anyhow::Result<ExitStatus>
     }
 }
 
-/// What to do about an arbiter that cannot listen.
+/// Returns advice for an arbiter that cannot listen.
 pub(super) fn hint(error: &GateError) -> &'static str {
     match error {
         GateError::NoKey(_) => "`iotide serve key site.key` makes a key; name it with --key",

@@ -9,6 +9,7 @@ use anyhow::anyhow;
 #[cfg(feature = "system")]
 pub(super) use iotide_edge::client::in_query;
 
+use crate::config::Config;
 #[cfg(feature = "system")]
 use crate::ui::Hint as _;
 
@@ -28,11 +29,7 @@ pub(super) fn ask_at(socket: &Path, path: &str) -> anyhow::Result<Vec<u8>> {
 
 /// Asks the daemon to do something.
 pub(super) fn send(method: &str, path: &str, body: &[u8]) -> anyhow::Result<Vec<u8>> {
-    #[cfg(feature = "system")]
-    let socket = iotide_edge::places::socket_to_ask();
-    #[cfg(not(feature = "system"))]
-    let socket = std::path::PathBuf::new();
-    send_to(&socket, method, path, body)
+    send_to(&Config::held().daemon(), method, path, body)
 }
 
 #[cfg(feature = "system")]

@@ -27,7 +27,7 @@ pub(crate) struct CompareArgs {
     /// Runs of the other side: all runs named before are one side, these are the other
     #[arg(long, value_name = "TRACE", num_args = 1.., help_heading = "Sides")]
     with: Vec<PathBuf>,
-    /// What makes a side: each run, or all runs of an application
+    /// Sides to compare: each run, or all runs of an application
     #[arg(
         long,
         value_enum,
@@ -40,7 +40,7 @@ pub(crate) struct CompareArgs {
     /// Exit with status 1 if something got worse by more than PERCENT
     #[arg(long, value_name = "PERCENT", value_parser = percent, help_heading = "Checking")]
     worse_than: Option<f64>,
-    /// What --worse-than looks at, for example run_time_s,bytes_written [default: everything that has a good and a bad direction]
+    /// Quantities that --worse-than checks, for example run_time_s,bytes_written [default: everything that has a good and a bad direction]
     #[arg(long, value_name = "QUANTITY", value_delimiter = ',', value_parser = quantity, requires = "worse_than", help_heading = "Checking")]
     watch: Vec<Quantity>,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub(crate) struct CompareArgs {
     output: DocumentArgs,
 }
 
-/// What makes a side.
+/// Grouping of runs into sides.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Run,

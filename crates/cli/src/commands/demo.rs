@@ -197,7 +197,7 @@ fn analyse(reader: Reader) -> anyhow::Result<(Run, RunAnalysis)> {
     Ok((Run::analysed(seen.source, &seen.losses, &config, &analysis), analysis))
 }
 
-/// What the daemon said of the job while it ran, and at its end beside what the processes counted themselves.
+/// Formats the daemon's figures on the job: during the run, and at its end beside the counts of the processes themselves.
 fn told_live(live: Option<&Seen>, end: Option<&Seen>, bytes: u64) -> String {
     let Some(end) = end else { return "not: the tracer is missing".to_owned() };
     let period = live.and_then(|live| live.period_s);

@@ -81,7 +81,7 @@ impl InputArgs {
         self.reading.runs(traces)
     }
 
-    /// What the flags mean; nothing below this line knows clap.
+    /// Converts the flags to settings; nothing below this line depends on clap.
     pub(crate) fn options(&self) -> anyhow::Result<OpenOptions> {
         self.reading.options()
     }
@@ -130,7 +130,7 @@ impl ReadingArgs {
         }
     }
 
-    /// What changes the answer, as a table of TOML.
+    /// Returns the settings that change the answer, as a table of TOML.
     pub(crate) fn in_toml(&self) -> String {
         let mut toml = String::from("[reading]\n");
         if let Some(format) = self.input_format {
@@ -147,7 +147,7 @@ impl ReadingArgs {
         toml
     }
 
-    /// What the flags mean; nothing below this line knows clap.
+    /// Converts the flags to settings; nothing below this line depends on clap.
     pub(crate) fn options(&self) -> anyhow::Result<OpenOptions> {
         let source = match self.source {
             Some(SourceArg::Auto) | None => DarshanSource::Auto,

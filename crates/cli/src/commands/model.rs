@@ -127,7 +127,7 @@ struct WatchedArgs {
 }
 
 impl WatchedArgs {
-    /// What is asked of the daemon, if anything is.
+    /// Returns the query to the daemon; `None` if neither a job nor an application is given.
     fn query(&self) -> Option<String> {
         let (name, value) = match (&self.job, &self.app) {
             (Some(job), _) => ("job", job),
@@ -200,7 +200,7 @@ impl From<RankBy> for iotide_api::RankBy {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Groups {
-    /// What calls do
+    /// The operation, such as read or write
     Operation,
     /// The function, by its own name
     Function,
@@ -377,9 +377,9 @@ fn write_points(ui: &mut Ui, path: &Path, lines: &str) -> anyhow::Result<()> {
     ui.out_file(path, lines)
 }
 
-/// What the flags mean; nothing below this line knows clap.
+/// Conversions of the flags; nothing below this line depends on clap.
 impl ModelArgs {
-    /// What to call the input.
+    /// Returns the name of the input.
     fn source(&self) -> String {
         match (self.inputs.as_slice(), &self.store) {
             ([], Some(store)) => store.display().to_string(),

@@ -121,7 +121,7 @@ fn arbiters(args: &MountArgs) -> anyhow::Result<Option<Arbiters>> {
     }
 }
 
-/// What to do about a mount that failed.
+/// Returns advice for a mount that failed.
 fn hint(error: &MountError) -> String {
     match error {
         MountError::Stale { path } => {

@@ -82,7 +82,7 @@ Examples:
   iotide record --live -- ./simulation                  counters only, for the daemon of this machine
   iotide detect run7                                    what is its rhythm?";
 
-/// What programs include that talk to the tracer.
+/// C header for programs that call the tracer.
 const HEADER: &str = include_str!("../../../preload/include/iotide.h");
 
 /// How a program ended, and where its trace is, if there is one to be read here.
@@ -320,7 +320,7 @@ fn prepare(
     command
 }
 
-/// What the run is called where no scheduler has a name for it: no two at once have the same, and all ranks of one do.
+/// Returns the name of a run without a scheduler's name: unique among the runs at one time, and the same for all ranks of a run.
 fn run_name(program: &OsStr, rank: Option<&Rank>) -> String {
     let job = rank.map_or_else(|| std::process::id().to_string(), |rank| rank.job.clone());
     let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
@@ -331,7 +331,7 @@ fn run_name(program: &OsStr, rank: Option<&Rank>) -> String {
     format!("{name}-{job}")
 }
 
-/// What a program needs in its environment to be traced into `directory`.
+/// Returns the environment variables by which a program is traced into `directory`.
 pub(super) fn environment(library: &Path, directory: &Path) -> [(&'static str, OsString); 2] {
     // Other preloaded libraries come after ours, and so see what we pass on.
     let mut preload = library.as_os_str().to_owned();
@@ -346,7 +346,7 @@ pub(super) fn environment(library: &Path, directory: &Path) -> [(&'static str, O
 struct Rank {
     number: u64,
     of: Option<u64>,
-    /// What the launcher calls the job, the same for all ranks.
+    /// Name of the job by the launcher, the same for all ranks.
     job: String,
 }
 
@@ -398,7 +398,7 @@ fn holds_streams(directory: &Path) -> bool {
     entries.flatten().any(|entry| entry.path().extension().is_some_and(|extension| extension == "iot"))
 }
 
-/// What the trace holds, for a last word to the user.
+/// Contents of the trace, for a last message to the user.
 struct Summary {
     n_processes: usize,
     layers: [LayerSums; 3],

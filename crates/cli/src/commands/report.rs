@@ -42,7 +42,7 @@ pub(crate) struct ReportArgs {
     svg: Option<PathBuf>,
 }
 
-/// What comes out.
+/// Form of the output.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum PageForm {
     Html,

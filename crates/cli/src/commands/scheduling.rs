@@ -1,4 +1,4 @@
-//! What a mount and an arbiter are told alike: who is served when.
+//! Options that a mount and an arbiter share: who is served when.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use iotide_source::Source;
 
 use super::ioskel::parse_seconds;
 use super::source::Speaking;
-use iotide_act::parse_source;
+use crate::commands::source::parse_source;
 
 /// Who is served when, and how that is known.
 #[derive(clap::Args, Debug)]

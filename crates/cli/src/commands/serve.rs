@@ -71,7 +71,7 @@ enum ServeCommand {
     /// of the store.
     #[command(after_help = TOKEN_EXAMPLES)]
     Token {
-        /// What it is for: operator (all jobs), controller (models of all, no jobs) or user:NAME (the jobs of one user)
+        /// Role of the token: operator (all jobs), controller (models of all, no jobs) or user:NAME (the jobs of one user)
         #[arg(long, value_name = "ROLE", value_parser = TokenRole::parse)]
         role: TokenRole,
         /// Directory of the store [default: /var/lib/iotide, or in ~/.local/state/iotide]

@@ -21,7 +21,7 @@ pub(crate) struct TemplatesArgs {
     /// Traces, or JSON files with runs
     #[arg(required = true)]
     runs: Vec<PathBuf>,
-    /// What the storage can do, as `iotide ladder` measures it
+    /// Performance of the storage, as `iotide ladder` measures it
     #[arg(long, value_name = "LADDER")]
     storage: Option<PathBuf>,
     /// Compare runs at N processes [default: as in the runs, or the middle one]

@@ -3,10 +3,11 @@
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
-use iotide_edge::{client, places};
+use iotide_edge::client;
 use iotide_report::{LoginLink, Refused};
 
 use crate::ExitStatus;
+use crate::config::Config;
 use crate::ui::{Hint, Ui};
 
 /// Print a link to the pages of the daemon, which logs you in
@@ -33,7 +34,7 @@ Examples:
   iotide web --url https://iotide.example.org";
 
 pub(crate) fn run(ui: &mut Ui, args: &WebArgs) -> anyhow::Result<ExitStatus> {
-    let socket = places::socket_to_ask();
+    let socket = Config::held().daemon();
     let answer = client::send(&socket, "POST", "/api/1/login", b"")
         .hint("`iotide serve` starts a daemon; IOTIDE_DAEMON names the socket of one that runs elsewhere")?;
     if answer.status != 200 {

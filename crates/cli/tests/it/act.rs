@@ -43,7 +43,7 @@ pub(crate) fn job(dir: &FreshDir) -> Job {
     Job::start(dir, command)
 }
 
-/// What `iotide decisions` says.
+/// Returns the output of `iotide decisions`.
 pub(crate) fn decisions(dir: &FreshDir) -> Value {
     let mut command = Command::new(IOTIDE);
     command.args(["decisions", "--format", "json"]).env("IOTIDE_DAEMON", dir.join("socket"));

@@ -280,7 +280,7 @@ fn those_who_connect_and_say_nothing_cost_no_threads_and_keep_nobody_waiting() {
     assert!(n_threads < 20, "{n_threads} threads for {} connections", silent.len() + curious.len());
 }
 
-/// What `record` says of a program that moved 2 MiB with a gate set.
+/// Returns the messages of `record` for a program that moved 2 MiB with a gate set.
 fn said_at_the_end(dir: &Dir, program: &[&str]) -> String {
     let mut command = dir.command(["record", "-o", "trace", "--"]);
     command.args(program).args(["dd", "if=/dev/zero", "of=file", "bs=1M", "count=2", "status=none"]);

@@ -13,7 +13,7 @@ pub struct Browser {
     answers: BufReader<File>,
     n_asked: u64,
     session: Value,
-    /// What went wrong on pages, and what they asked of whom.
+    /// Errors on pages, and in `asked` the requests of the pages and their addresses.
     pub faults: Vec<String>,
     pub asked: Vec<String>,
 }
@@ -140,7 +140,7 @@ pub struct Axe {
     script: String,
 }
 
-/// What axe-core calls a fault that keeps some people from using a page, or makes it hard for them.
+/// Levels at which axe-core reports a fault that keeps some people from using a page, or makes it hard for them.
 const MOST: [&str; 3] = ["critical", "serious", "moderate"];
 
 impl Axe {

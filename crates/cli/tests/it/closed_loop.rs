@@ -10,7 +10,7 @@ use crate::serve::{Daemon, IOTIDE, record, unix_get};
 use crate::slurm_site::{Slurm, wait_until};
 use crate::sources::Running;
 
-/// What `iotide decisions` says, the latest first.
+/// Returns the output of `iotide decisions`, the latest decision first.
 fn decisions(dir: &FreshDir) -> Vec<Value> {
     let mut command = Command::new(IOTIDE);
     command.args(["decisions", "--format", "json"]).env("IOTIDE_DAEMON", dir.join("socket"));

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use crate::util::{Dir, Outcome, bursts};
 
-/// What `detect --method dft` says of a table.
+/// Returns the answer of `detect --method dft` for a table.
 #[track_caller]
 fn dft(dir: &Dir, options: &[&str], status: i32) -> Value {
     let mut command = dir.command(["detect", "--method", "dft", "--format", "json", "run.csv"]);

@@ -100,7 +100,7 @@ impl Drop for Follower {
     }
 }
 
-/// What a trace holds by `iotide info`: events, bytes read, bytes written.
+/// Returns the sums over a trace by `iotide info`: events, bytes read, bytes written.
 fn held_by(dir: &Dir, trace: &str) -> (Value, Value, Value) {
     let info = dir.iotide(["info", "--format", "json", trace]).exits_with(0).json();
     sums(&info["runs"][0]["source"])

@@ -1,4 +1,4 @@
-//! What users of `iotide` see: one file per subcommand, each test in a directory of its own.
+//! Tests of the output that users of `iotide` see: one file per subcommand, each test in a directory of its own.
 
 /// A directory, traces to put there, and the program run in it with a clean environment.
 mod util;
@@ -38,7 +38,7 @@ mod page_script;
 /// `iotide record`: a program under the tracer, its exit status and the last word.
 mod record;
 
-/// What one's own recording tells: the issues of a Darshan log, functions by name, and the header.
+/// Results from our own recordings: the issues of a Darshan log, functions by name, and the header.
 mod record_issues;
 
 /// `iotide record --live`: counters that are read while a program runs, against its own count.
@@ -118,7 +118,7 @@ mod categorize;
 /// `iotide demo`: from a running workload to a page, with nothing left behind.
 mod demo;
 
-/// What an ordinary user tried against someone who runs iotide, once with success.
+/// Attacks of an ordinary user on someone who runs iotide; each worked once.
 mod strangers;
 
 /// Clients of every server that ask and ask and never read the answers.

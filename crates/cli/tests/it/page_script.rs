@@ -72,7 +72,7 @@ pub fn played_at(dir: &Dir, page: &str, width: u32, script: &str) -> Option<Vec<
     Some(notes.split('|').map(|note| note.replace("&lt;", "<").replace("&gt;", ">")).collect())
 }
 
-/// What scripts need to play with the first picture: `ticks` and `range` say what is shown.
+/// Helpers of scripts that play with the first picture: `ticks` and `range` return the part that is shown.
 const FIRST_PICTURE: &str = r#"
     const figure = document.querySelector("figure.chart"), svg = figure.querySelector("svg[role=img]");
     figure.dispatchEvent(new PointerEvent("pointerenter"));
@@ -178,7 +178,7 @@ fn a_picture_is_used_by_keys() {
     assert_eq!(notes, expected);
 }
 
-/// What wakes all pictures at once.
+/// Script that wakes all pictures at once.
 const WAKE_ALL: &str = r#"
     for (const details of document.querySelectorAll("details")) details.open = true;
     const figures = [...document.querySelectorAll("figure")];

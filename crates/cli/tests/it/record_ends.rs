@@ -76,7 +76,7 @@ fn a_program_that_is_killed_before_it_did_anything_is_no_fault_of_the_trace() {
     }
 }
 
-/// What `iotide record` says of a script.
+/// Returns the messages of `iotide record` for a script.
 fn said_of(name: &str, arguments: &[&str]) -> String {
     let dir = FreshDir::new(name);
     let output = record(dir.path(), arguments).env_remove("IOTIDE_INCLUDE").output().unwrap();

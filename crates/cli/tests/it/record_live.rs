@@ -42,7 +42,7 @@ fn moved(dir: &FreshDir, op: Op) -> u64 {
     pages(dir).iter().map(|(_, counters)| counters.own(op).bytes).sum()
 }
 
-/// What the skeleton says it moved.
+/// Returns the bytes that the skeleton moved, by its own log.
 fn logged(path: &Path, op: &str) -> u64 {
     let text = fs::read_to_string(path).unwrap();
     let rows = text.lines().skip_while(|line| line.starts_with('#')).skip(1);

@@ -23,12 +23,12 @@ fn bursts(n: usize, period_s: f64, length_s: f64, bytes: u64) -> Vec<(i32, f64, 
     (0..n).map(|i| i as f64 * period_s).map(|start_s| (0, start_s, start_s + length_s, bytes)).collect()
 }
 
-/// What `detect` says of a trace, as JSON.
+/// Returns the answer of `detect` for a trace, as JSON.
 fn detected(dir: &Dir, trace: &str) -> Value {
     dir.iotide(["detect", "--format", "json", trace]).json()["runs"][0].take()
 }
 
-/// What `detect` says, in words.
+/// Returns the answer of `detect` for a trace, as text.
 fn words(dir: &Dir, trace: &str) -> String {
     dir.iotide(["detect", trace]).stdout
 }

@@ -168,7 +168,7 @@ fn skeleton(command: &mut Command, period: &str, n: &str) {
     command.args(["--turn-probability", "0.5", "--log", "run.csv"]);
 }
 
-/// What the skeleton says it moved.
+/// Returns the bytes that the skeleton moved, by its own log.
 pub(crate) fn logged(path: &Path, op: &str) -> u64 {
     let text = fs::read_to_string(path).unwrap();
     let rows = text.lines().skip_while(|line| line.starts_with('#')).skip(1);

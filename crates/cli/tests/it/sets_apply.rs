@@ -31,7 +31,7 @@ fn run<const N: usize>(dir: &Dir, args: [&str; N]) -> Outcome {
     Outcome::of(command(dir, args).output().unwrap())
 }
 
-/// What `lctl` was told, without what it is told each time.
+/// Returns the arguments of the calls of `lctl`, without their common part.
 fn told(dir: &Dir) -> String {
     dir.read("calls").replace("set_param ost.OSS.ost_io.nrs_", "")
 }

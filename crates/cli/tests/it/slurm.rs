@@ -77,7 +77,7 @@ impl<'a> Machine<'a> {
         self.slurm.run(self.slurm.command("scontrol", args));
     }
 
-    /// What the programs of an attempt say they have moved, each in a table of its own.
+    /// Returns the bytes that the programs of an attempt moved, by their own tables, one for each program.
     fn moved(&self, attempt: &str, n_tasks: usize) -> [u64; 2] {
         let tables: Vec<[u64; 2]> = (0..n_tasks)
             .map(|task| self.dir.join(format!("logs/{attempt}.{task}.csv")))

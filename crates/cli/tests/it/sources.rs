@@ -13,7 +13,7 @@ use crate::serve::{Daemon, IOTIDE, record};
 /// A program that runs; killed when it goes.
 pub(crate) struct Running {
     child: Child,
-    /// What it says on stdout and stderr, line by line.
+    /// Lines that it prints on stdout and stderr.
     lines: Receiver<String>,
 }
 
@@ -58,8 +58,8 @@ impl Drop for Running {
     }
 }
 
-/// What a job with a period of a second does, until it is killed (or all is over anyway): small files into a buffer. Requests of a MiB are large enough to ask an
-/// arbiter.
+/// Script of a job with a period of a second, until it is killed (or all is over anyway): small files into a buffer. Requests of a MiB are
+/// large enough to ask an arbiter.
 const EACH_SECOND: &str = "for i in $(seq 250); do dd if=/dev/zero of=src/out$i bs=1M count=3; sleep 1; done";
 
 /// A group of processes, which are killed when this goes.

@@ -96,7 +96,7 @@ fn check(src: &Path, dst: &Path, closed: &BTreeMap<String, u64>) {
     }
 }
 
-/// What stagers were doing when they were killed.
+/// Activity of stagers when they were killed.
 #[derive(Debug, Default)]
 struct Kills {
     /// Those that were killed, not those that had ended by then.
@@ -458,7 +458,7 @@ fn a_copy_instead_of_a_link_is_read_back_too() {
     assert_eq!((dir.read("src/a").len(), dir.read("src/b").len()), (3000, 3000));
 }
 
-/// What happens to a file in a directory.
+/// Change to a file in a directory.
 type Act = fn(&Path);
 
 /// Each of these happens when a part of the file has been copied.

@@ -325,7 +325,8 @@ fn the_daemon_of_the_node_shows_what_is_left_in_the_buffers_of_a_job() {
     job.wait().unwrap();
 }
 
-/// What a client of GekkoFS recorded, sent as it sends it, a hundred times as fast and again and again; each phase also writes a file.
+/// Script that replays a recording of a GekkoFS client as the client sends it, a hundred times as fast and again and again; each phase
+/// also writes a file.
 const REPLAY: &str = r#"
 import itertools, json, os, struct, sys, threading, time, zmq
 recorded, endpoint, folder, speed = json.load(open(sys.argv[1])), sys.argv[2], sys.argv[3], 100

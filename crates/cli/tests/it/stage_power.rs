@@ -317,7 +317,7 @@ fn what_comes_back_empty_from_a_disk_that_lies_goes_again_and_its_copy_stands() 
     }
 }
 
-/// What the world knows of a file.
+/// Versions of a file, as they were observed.
 #[derive(Clone, Copy, Default)]
 struct Known {
     /// The last version that was written.

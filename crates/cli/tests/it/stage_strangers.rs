@@ -1,4 +1,4 @@
-//! What other users can put in the way of a stager, above all of one that root runs.
+//! Obstacles that other users can put in the way of a stager, above all of one that root runs.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};

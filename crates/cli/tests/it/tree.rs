@@ -222,7 +222,7 @@ impl<'a> Node<'a> {
         command.spawn().unwrap()
     }
 
-    /// What its program says it has moved.
+    /// Returns the bytes that its program moved, by the program's own log.
     pub(crate) fn moved(&self, job: &str) -> [u64; 2] {
         let log = self.path(&format!("{job}.csv"));
         ["read", "write"].map(|op| logged(&log, op))

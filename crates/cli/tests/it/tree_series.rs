@@ -47,7 +47,7 @@ fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// What a job has written, once it is known.
+/// Returns the bytes written by a job; `None` while they are unknown.
 fn written(job: &Value) -> Option<u64> {
     job["io"]["bytes_written"].as_u64()
 }
@@ -223,7 +223,7 @@ fn a_machine_that_is_killed_or_hangs_is_named_and_the_root_goes_on() {
     assert!(written(&job) > Some(0), "{job:#}");
 }
 
-/// What a job has written, second by second.
+/// Returns the bytes written by a job, second by second.
 fn seconds(root: &Node<'_>, job: &str) -> Vec<(u64, u64)> {
     let series = root.json(&format!("/api/1/jobs/{job}/series?metric=write_bytes&points=10000"));
     let (start, period) = (series["t0_unix_s"].as_f64().unwrap(), series["period_s"].as_f64().unwrap());

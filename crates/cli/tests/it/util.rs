@@ -65,7 +65,7 @@ impl Drop for Dir {
     }
 }
 
-/// What came of a run of the program.
+/// Result of a run of the program.
 #[derive(Debug)]
 pub struct Outcome {
     pub status: i32,
@@ -88,7 +88,7 @@ impl Outcome {
         self
     }
 
-    /// What was said on stderr, with `(formats)` for the list of formats: it grows, and is no news here.
+    /// Returns the messages on stderr, with `(formats)` for the list of formats: it grows, and is not tested here.
     pub fn complaint(&self) -> String {
         assert_eq!(self.stdout, "", "a complaint is no result");
         let formats: Vec<&str> = iotide_formats::Format::ALL.iter().map(|format| format.name()).collect();

@@ -1,4 +1,4 @@
-//! What the cgroups of jobs tell: processor time, memory and device I/O of all processes of a job, with or without a wrapper.
+//! Readings of the cgroups of jobs: processor time, memory and device I/O of all processes of a job, with or without a wrapper.
 //!
 //! A batch system puts the processes of a job into a cgroup `job_N`. Version 2 has all controllers in one tree; version 1 has a tree for each. Both are found
 //! below `/sys/fs/cgroup`, also side by side. Only folders and small files of these are read, within bounds, and on a thread that nobody waits for.
@@ -31,7 +31,7 @@ const SEARCH_EVERY: u64 = 5;
 /// Folders that hold jobs, or did.
 const MOST_PARENTS: usize = 1024;
 
-/// What the cgroups of one job have come to.
+/// Readings of the cgroups of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupReading {
     /// Nanoseconds of processor time, of programs and of the system for them.
@@ -71,7 +71,7 @@ pub struct GroupJob {
     pub start_ns: u64,
     /// Tells it from a later one of the same id.
     pub(crate) inode: u64,
-    /// What was read of it last.
+    /// Its last reading.
     pub reading: GroupReading,
 }
 
@@ -202,7 +202,7 @@ impl Cgroups {
     }
 }
 
-/// What the environment of a process says of its job.
+/// Returns the owner and other facts of a job from the environment of one of its processes; `uid` is left 0.
 pub fn owner_of(environment: &str) -> GroupOwner {
     let variable = |name: &str| {
         environment.split('\0').find_map(|said| said.strip_prefix(name)?.strip_prefix('=')).unwrap_or("")
@@ -218,7 +218,7 @@ pub fn owner_of(environment: &str) -> GroupOwner {
 }
 
 impl GroupReading {
-    /// What of it grows only.
+    /// Returns the values of the reading that only grow.
     fn counters(&self) -> Counters {
         let mut counters = Counters::default();
         let mut put = |what: &'static str, cell: Cell| {
@@ -267,7 +267,7 @@ impl GroupJob {
     }
 }
 
-/// What of the jobs the machine has been told.
+/// Readings of jobs that were passed to the machine.
 #[derive(Debug, Default)]
 pub struct ReportedGroups {
     readings: BTreeMap<PageId, GroupReading>,
@@ -342,7 +342,7 @@ fn is_job(name: &str) -> bool {
     })
 }
 
-/// What the files of one folder say, of whichever version.
+/// Reads the files of one folder, of either version.
 fn read_folder(folder: &Path) -> GroupReading {
     let text = |name: &str| text_of(&folder.join(name), MOST_BYTES);
     let number = |name: &str| text(name).trim().parse::<u64>().ok();

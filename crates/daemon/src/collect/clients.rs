@@ -1,4 +1,4 @@
-//! What this machine moved to and from network file systems, as their clients count: Lustre (`llite`) and NFS (`mountstats`).
+//! Bytes that this machine moved to and from network file systems, as their clients count: Lustre (`llite`) and NFS (`mountstats`).
 //!
 //! These files are answered from memory; no server is asked. They are read on a thread that nobody waits for all the same.
 

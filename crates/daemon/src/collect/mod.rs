@@ -104,7 +104,7 @@ struct Stranger {
     waits_for: Option<Refusal>,
 }
 
-/// What each user has in the directory, in one look at it.
+/// Users of the directory, as one look at it finds them.
 #[derive(Debug, Default)]
 struct Users {
     strangers: HashMap<u32, usize>,
@@ -497,7 +497,7 @@ impl Collector {
         }
     }
 
-    /// What a page and the system say of a process.
+    /// Returns a process as its page and the system describe it.
     fn process(
         &self,
         now_ns: u64,

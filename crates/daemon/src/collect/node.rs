@@ -1,4 +1,4 @@
-//! What the machine itself does, without any wrapper: processors, memory, disks, network, temperatures, free space.
+//! State and activity of the machine itself, without any wrapper: processors, memory, disks, network, temperatures, free space.
 //!
 //! Read from `/proc` and `/sys`, which answer from memory. How much room a file system has is asked of those on local devices only, and on a thread that
 //! nobody waits for: a network file system whose server is gone would not answer.

@@ -1,4 +1,4 @@
-//! What the system says of a process.
+//! Facts about a process, from the system.
 
 use std::collections::HashSet;
 use std::fs::File;

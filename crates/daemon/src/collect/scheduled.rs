@@ -1,6 +1,6 @@
-//! What the scheduler says of a job: files in the directory `jobs` beside that of the pages, one per job and named by its id, which a prolog writes.
+//! Facts about a job from the scheduler: files in the directory `jobs` beside that of the pages, one per job and named by its id, which a prolog writes.
 //!
-//! They are believed because of who can have made them: root, or the daemon's user. The environment of a process is not: what a job submits inherits
+//! They are trusted because of who can have made them: root, or the daemon's user. The environment of a process is not: what a job submits inherits
 //! it, and with it the account and the number of restarts of another job.
 
 use std::fs::File;
@@ -23,7 +23,7 @@ pub(super) struct Scheduled {
     pub user: Name,
     pub account: Name,
     pub partition: Name,
-    /// What it is called beside its id.
+    /// Its other name, beside its id.
     pub alias: Name,
     /// The job that this is a component of.
     leader: Option<JobId>,

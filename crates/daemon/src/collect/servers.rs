@@ -1,4 +1,4 @@
-//! What storage servers on this machine moved, as they count: bricks of GlusterFS (their dumps) and object storage daemons of Ceph (their admin sockets).
+//! Counters of storage servers on this machine: bricks of GlusterFS (their dumps) and object storage daemons of Ceph (their admin sockets).
 //!
 //! Both are somebody else's: files are opened past no link and belong to root, sockets have a moment to answer, and what they say is read within bounds.
 

@@ -60,7 +60,7 @@ impl Site {
         chown(self.page(job), Some(uid), None).unwrap();
     }
 
-    /// What is there after a round: jobs, each with what it has written.
+    /// Runs a round; returns the jobs, each with the bytes it has written.
     fn round(&mut self) -> Vec<(String, u64)> {
         self.now_ns += 100_000_000;
         // However long the last look took beside other tests.

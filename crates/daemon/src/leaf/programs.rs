@@ -10,7 +10,7 @@ use super::words::Process;
 /// Programs of one job that are told apart; the processes of others count with the last of these.
 const MOST_PROGRAMS: usize = 32;
 
-/// What can say of a job what it is, from the one that knows least on.
+/// Source of a job's description, from the least to the most informed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     /// Its cgroup, which was there before any process.

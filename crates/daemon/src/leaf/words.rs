@@ -1,4 +1,4 @@
-//! What is said to a [`Leaf`](super::Leaf), and what it says.
+//! Inputs and outputs of a [`Leaf`](super::Leaf).
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl PageId {
 
 const GROUP: &str = "/cgroup/job_";
 
-/// What says which job a process belongs to.
+/// Source that assigns a process to a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// The system, by a cgroup.
@@ -64,7 +64,7 @@ pub struct Process {
     pub rank: Option<u32>,
     /// How many ranks there are.
     pub n_ranks: Option<u32>,
-    /// What it says of its job.
+    /// Facts about its job, from the process.
     pub about: About,
 }
 
@@ -75,7 +75,7 @@ pub enum Act {
     Job {
         /// Which.
         key: JobKey,
-        /// What is known.
+        /// Facts about it.
         about: About,
     },
     /// A page belongs to a job.
@@ -85,7 +85,7 @@ pub enum Act {
         /// Which job.
         key: JobKey,
     },
-    /// What a running process has counted so far, should its page be lost.
+    /// Counts of a running process so far, in case its page is lost.
     Keep {
         /// Its page.
         page: PageId,
@@ -102,16 +102,16 @@ pub enum Act {
         key: JobKey,
         /// Its counts.
         counters: Arc<Counters>,
-        /// What is wrong with them.
+        /// Fault in the counts, if there is one.
         loss: Option<Refusal>,
     },
-    /// What other nodes have counted for a job.
+    /// Counts of other nodes for a job.
     Rows {
         /// Which job.
         key: JobKey,
         /// Rows of which more is known than is stored.
         rows: Vec<KeptRow>,
-        /// What all rows of the job add up to.
+        /// Sum over all rows of the job.
         sum: Arc<Counters>,
         /// All its nodes.
         nodes: Arc<[Name]>,
@@ -124,7 +124,7 @@ pub enum Act {
         end_ns: u64,
         /// Nodes that were not heard of until the end.
         silent: Vec<Name>,
-        /// What the daemon above is to have of it, if there is one and processes of this machine were part of the job.
+        /// Job as the daemon above is to get it, if there is one and processes of this machine were part of the job.
         own: Option<Box<Opened>>,
     },
 }
@@ -149,11 +149,11 @@ pub fn with_rows(mut acts: Vec<Act>, rows: Vec<Act>) -> Vec<Act> {
 /// A job that ran before, as the store has it.
 #[derive(Clone, Debug, Default)]
 pub struct Earlier {
-    /// What was known of it.
+    /// Key of the job and facts about it, if it was known.
     pub job: Option<(JobKey, About)>,
-    /// What its processes had counted that are gone.
+    /// Counts of its processes that are gone.
     pub done: Counters,
-    /// What other nodes had counted.
+    /// Counts of other nodes.
     pub elsewhere: Counters,
     /// Pages that were not finished, and what was last kept of them.
     pub pages: Vec<(PageId, Counters)>,
@@ -168,9 +168,9 @@ pub struct Earlier {
 pub struct JobView {
     /// Which.
     pub key: JobKey,
-    /// What is known of it.
+    /// Facts about it.
     pub about: About,
-    /// What it has counted.
+    /// Counts of the job.
     pub counters: Arc<Counters>,
     /// How many processes it has now.
     pub n_running: u32,
@@ -191,11 +191,11 @@ pub struct View {
     pub node: Name,
     /// The jobs that run.
     pub jobs: Vec<JobView>,
-    /// What all jobs have counted on this machine since this daemon was started, those that have ended among them.
+    /// Counts of all jobs on this machine since this daemon was started, including jobs that have ended.
     pub total: Counters,
     /// The same on machines below.
     pub elsewhere: Counters,
-    /// What was refused for good.
+    /// Final refusals, counted by reason.
     pub losses: Losses,
     /// Processes that are not counted, unless there is room for them later.
     pub refused: Losses,
@@ -222,7 +222,7 @@ impl View {
 pub struct OwnRow {
     /// Which it is.
     pub opened: Opened,
-    /// What processes of this machine have counted.
+    /// Counts of the processes of this machine.
     pub counters: Counters,
     /// How many there are.
     pub n_running: u32,

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use iotide_ledger::Cell;
 
-/// What was moved in a stretch of time.
+/// Bytes moved in a stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Stretch {
     pub(super) from_ns: u64,

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 /// Counters are read this often.
 const READING_S: f64 = 0.1;
 
-/// What a job moved in the last readings of its counters.
+/// Bytes of a job at the last readings of its counters.
 #[derive(Debug, Default)]
 pub struct Readings(VecDeque<u64>);
 

@@ -1,4 +1,4 @@
-//! What daemons below could not say in time, until all of it is there.
+//! Late counts from daemons below, held until all of them are there.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ const QUIET_S: u64 = 2;
 /// Longer than this nobody waits.
 const MOST_S: u64 = 10;
 
-/// What came late, by whose it is.
+/// Late counts, by their owner.
 #[derive(Debug, Default)]
 pub(super) struct LateSamples(HashMap<Owner, Waiting>);
 
-/// What came late of one owner.
+/// Late counts of one owner.
 #[derive(Debug)]
 pub struct Waiting {
     first_s: u64,
@@ -60,7 +60,7 @@ impl Waiting {
         is_quiet && now_s > self.until_s
     }
 
-    /// What columns have more, by their names.
+    /// Returns the growth of columns, which are found by their names.
     pub(super) fn amendment(&self, columns: &mut Arc<Columns>) -> Amendment {
         let mut amendment = Amendment::default();
         for LateJob { from_s, until_s, added, .. } in &self.growth {

@@ -1,4 +1,4 @@
-//! What is kept: jobs, applications, profiles and losses, in one SQLite database.
+//! Persistent data: jobs, applications, profiles and losses, in one SQLite database.
 //!
 //! A transaction is on disk when it is over (`synchronous=FULL`). A database that is damaged is set aside under another name, a new one is begun,
 //! and its loss is a row of the new one: the daemon runs.

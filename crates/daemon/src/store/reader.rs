@@ -25,7 +25,7 @@ pub struct StoredJob {
     pub number: i64,
     /// Which it is.
     pub key: JobKey,
-    /// What is known of it.
+    /// Facts about it.
     pub about: About,
     /// When it ended.
     pub end_ns: Option<u64>,
@@ -168,12 +168,12 @@ impl Reader {
         .map_err(self.failed())
     }
 
-    /// What a job has counted.
+    /// Returns the counts of a job.
     pub fn counters(&self, job: i64) -> Result<Counters, StoreError> {
         counters_of(&self.db, job, None).map_err(self.failed())
     }
 
-    /// What was lost of a job, or of all.
+    /// Returns the losses of a job; for `None`, those recorded for no single job.
     pub fn losses(&self, job: Option<i64>) -> Result<Vec<String>, StoreError> {
         (|| {
             let mut statement = self.db.prepare_cached(
@@ -186,7 +186,7 @@ impl Reader {
         .map_err(self.failed())
     }
 
-    /// What the I/O of jobs adds up to, and what was lost of them: two questions, however many jobs.
+    /// Returns the I/O sums of jobs, and their losses: with two queries, however many jobs.
     pub fn sums_and_losses(&self, jobs: &[i64]) -> Result<HashMap<i64, (IoSums, Vec<String>)>, StoreError> {
         let numbers: Vec<String> = jobs.iter().map(i64::to_string).collect();
         let numbers = numbers.join(",");

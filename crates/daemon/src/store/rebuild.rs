@@ -1,4 +1,4 @@
-//! What a damaged database held, as far as metrics over time tell: which jobs ran, when, and what they had counted at their last sample.
+//! Jobs of a damaged database, rebuilt from metrics over time: which jobs ran, when, and their counts at their last sample.
 //!
 //! Done a few files at a time, beside everything else. A job that runs is left out: what its processes counted is in their pages, and would count twice.
 //! Jobs that are known are not touched, so that it can be begun again at any time.
@@ -18,7 +18,7 @@ use crate::collect::user_name;
 
 /// Files that are looked at in one step: some milliseconds.
 const A_STEP: usize = 16;
-/// What is missing of a job that was rebuilt.
+/// Loss recorded for a job that was rebuilt.
 const LOSS: &str =
     "its row was lost; what is known was rebuilt from its metrics over time, up to their last sample";
 /// Columns are named in the first blocks of a file.
@@ -96,7 +96,7 @@ struct Rebuilt {
     size: u32,
 }
 
-/// What a file tells of its job; `None` if it is no such file.
+/// Reads the job that a file describes; `None` if it is not such a file.
 fn job_in(folder: &OpenDir, name: &str) -> Option<Rebuilt> {
     let owner = owner_in(folder, name).ok()??;
     let key = key_of(&owner).filter(|key| names_of(key).0 == name)?;
@@ -163,7 +163,7 @@ fn key_of(owner: &str) -> Option<JobKey> {
     })
 }
 
-/// What the names and last values of columns were counted as. Layers, file systems and functions were added up in them.
+/// Returns the counters from the names and last values of columns. Layers, file systems and functions were added up in them.
 fn counters_of<'a>(columns: impl Iterator<Item = (&'a str, u64)>) -> Counters {
     let all = || Name::ours("all");
     let mut counters = Counters::default();

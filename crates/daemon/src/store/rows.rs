@@ -9,7 +9,7 @@ use crate::leaf::{Leaf, OwnRow};
 
 /// The page under which the counters of a job have what other nodes counted. No page of a process has such a name.
 pub(super) const PAGE: &str = "@";
-/// What is said of a node that was not heard of; a late word of it takes that back.
+/// Loss recorded for a silent node; a late message from the node removes it.
 const SILENT: &str = "not heard of until the job's end: its counts may be incomplete";
 /// Nodes that are named one by one.
 const MOST_NAMED: usize = 64;
@@ -104,7 +104,7 @@ fn group_of(key: &JobKey) -> Group {
 }
 
 impl Store {
-    /// What sets this store apart from every other: made by chance when it is first asked for.
+    /// Returns the number that sets this store apart from every other: chosen at random when it is first asked for.
     pub fn instance(&mut self, chosen: u64) -> Result<u64, StoreError> {
         (|| {
             self.db
@@ -131,7 +131,7 @@ impl Store {
         .map_err(self.failed())
     }
 
-    /// What is known of the last job of a group, if it was on other nodes.
+    /// Returns the facts and rows of the last job of a group, if it was on other nodes.
     pub fn rows_of(&self, group: &Group) -> Result<(About, Vec<KeptRow>), StoreError> {
         (|| {
             let sql = format!(

@@ -10,7 +10,7 @@ use super::{COLUMNS, Reader, Store, StoreError, StoredJob, job_number, job_of_ro
 pub struct Figure {
     /// Of what.
     pub callpath: String,
-    /// What.
+    /// Name of the quantity.
     pub metric: String,
     /// How much.
     pub value: f64,
@@ -78,7 +78,7 @@ impl Reader {
         .map_err(self.failed())
     }
 
-    /// What a run measured beside its counters.
+    /// Returns the measurements of a run beside its counters.
     pub fn figures(&self, job: i64) -> Result<Vec<Figure>, StoreError> {
         figures_of(&self.db, job).map_err(self.failed())
     }

@@ -1,4 +1,4 @@
-//! What the scheduler says of jobs: their account, and another name.
+//! Facts about jobs from the scheduler: their account, and another name.
 
 use iotide_ledger::{About, JobKey};
 use rusqlite::{Transaction, params};

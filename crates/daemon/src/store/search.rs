@@ -54,7 +54,7 @@ fn walk(
     Ok(true)
 }
 
-/// What was seen of the jobs that were looked at.
+/// Statistics of the jobs that were looked at.
 struct Seen<'a> {
     text: &'a str,
     n: usize,
@@ -88,7 +88,7 @@ impl<'a> Seen<'a> {
         Ok(has_text)
     }
 
-    /// What asks the table of letters for jobs that may have the text. `None` if it has no three letters.
+    /// Returns the query of the table of letters for jobs that may have the text. `None` if it has no three letters.
     fn rarest(mut self) -> Option<String> {
         self.threes.sort_by_key(|(_, n)| *n);
         let quote = |(three, _): &(&str, u32)| format!("\"{}\"", three.replace('"', "\"\""));

@@ -45,7 +45,7 @@ pub enum LimitsError {
     /// A file that is too small for two blocks, or larger than any file is read.
     #[error("metrics over time of a job have between {least} and {most} bytes, not {said}", least = LEAST_BUDGET, most = MOST_BUDGET)]
     Job {
-        /// What was said.
+        /// Value that was given, in bytes.
         said: u64,
     },
     /// All together are less than one.
@@ -119,10 +119,10 @@ pub fn open_directory(store: &Path) -> io::Result<OpenDir> {
     Ok(folder)
 }
 
-/// What is in a file.
+/// Contents of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
-    /// What the columns are called.
+    /// Names of the columns.
     pub columns: Columns,
     /// Where the last whole block ends.
     good_end: u64,
@@ -143,7 +143,7 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// What is missing, in words.
+    /// Returns the loss, in words; `None` if nothing is missing.
     pub fn loss(&self) -> Option<String> {
         let n_torn = self.length.saturating_sub(self.good_end);
         if self.exists && self.length == 0 {
@@ -371,7 +371,7 @@ impl SeriesFile {
         self.length
     }
 
-    /// What its columns are called.
+    /// Returns the names of its columns.
     pub fn columns(&mut self) -> &mut Arc<Columns> {
         &mut self.columns
     }
@@ -504,7 +504,7 @@ fn has_room(file: impl AsFd, n_bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// What a sweep did.
+/// Result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Swept {
     /// Files that are left, and their bytes.

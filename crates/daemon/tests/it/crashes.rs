@@ -38,7 +38,7 @@ pub(crate) fn written(bytes: u64) -> Counters {
     [(metric, Cell { calls: 1, bytes, ns: 7 })].into_iter().collect()
 }
 
-/// What exists outside the daemon, and outlives it.
+/// World outside the daemon, which outlives it.
 struct World<'a> {
     store: &'a Path,
     now_ns: u64,

@@ -2,5 +2,5 @@
 
 /// No count is lost or doubled, whatever ends when.
 mod crashes;
-/// What is kept, and what becomes of it when the file is damaged.
+/// Persistent data, and the handling of a damaged file.
 mod store;

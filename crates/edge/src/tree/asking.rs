@@ -21,7 +21,7 @@ pub(crate) async fn wait(mut question: OpenQuestion) -> Answered {
     timeout(ANSWER_WITHIN, question.answer()).await.unwrap_or(Err(AskError::Silent))
 }
 
-/// What this machine's metrics were over time, for those who ask from above.
+/// Metrics of this machine over time, for those who ask from above.
 pub(crate) struct Samples {
     read: Box<dyn Fn(&Question) -> Answered + Send + Sync>,
     turns: Arc<Semaphore>,

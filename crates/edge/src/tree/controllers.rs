@@ -19,9 +19,9 @@ use crate::config::ServeError;
 use crate::serve::{make_directory, rpc_socket};
 use iotide_daemon::gather::Tree;
 
-/// What a controller calls its protocol.
+/// Name of the protocol of controllers.
 pub(super) const PROTOCOL: &[u8] = b"iotide-rpc";
-/// What it calls itself; with certificates, the name that its certificate must have.
+/// Name of a controller; with certificates, the name that its certificate must have.
 const NAME: &str = "controller.iotide";
 /// Controllers at once.
 pub(super) const MOST: usize = 64;

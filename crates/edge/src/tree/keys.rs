@@ -80,7 +80,7 @@ impl Auth {
     }
 }
 
-/// What proves that a daemon belongs to a tree.
+/// Proof that a daemon belongs to a tree.
 #[derive(Debug)]
 pub enum Secret {
     /// The key.
@@ -175,7 +175,7 @@ fn munge(program: &str, socket: Option<&Path>) -> Command {
     command
 }
 
-/// What a program prints; an error if it fails. Munge answers in milliseconds, but other connections wait for nobody.
+/// Returns the output of a program; an error if it fails. Munge answers in milliseconds, but other connections wait for nobody.
 pub(super) async fn output_of(mut command: Command, input: Vec<u8>) -> io::Result<Vec<u8>> {
     let run = move || {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -198,7 +198,7 @@ pub(super) async fn output_of(mut command: Command, input: Vec<u8>) -> io::Resul
     tokio::task::spawn_blocking(run).await.map_err(io::Error::other)?
 }
 
-/// What all daemons of a tree know, and nobody else.
+/// Key that all daemons of a tree have, and nobody else.
 #[derive(Debug)]
 pub struct Key(hmac::Key);
 
@@ -272,7 +272,7 @@ fn statement(side: Side, session: &Session, place: &Place) -> Vec<u8> {
     parts.concat()
 }
 
-/// What is known of a connection.
+/// Facts about a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     /// A secret that both ends know, and nobody else.
@@ -299,7 +299,7 @@ impl Session {
     }
 }
 
-/// What connections are encrypted with.
+/// Encryption of connections.
 pub(super) struct Tls {
     acceptor: TlsAcceptor,
     connector: TlsConnector,

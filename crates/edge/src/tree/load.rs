@@ -13,7 +13,7 @@ use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Metric, Name};
 use super::{Key, KeyError, Samples, Secret, Tls, climb, now_ns};
 use iotide_daemon::gather::Tree;
 
-/// What made leaves are like.
+/// Parameters of synthetic leaves.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// The daemon above.

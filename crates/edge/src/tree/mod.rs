@@ -86,7 +86,7 @@ impl TreeConfig {
 const GREET_WITHIN: Duration = Duration::from_secs(5);
 /// A peer that says nothing for so long is lost: a child asks every two seconds, and is answered.
 const SILENT: Duration = Duration::from_secs(5);
-/// What cannot be sent within this is not waited for.
+/// Timeout for sending.
 const SEND_WITHIN: Duration = Duration::from_secs(5);
 /// How often rows are sent.
 const TICK: Duration = Duration::from_secs(1);
@@ -100,7 +100,7 @@ const MOST_RETRY: Duration = Duration::from_secs(2);
 const HOME: Duration = Duration::from_secs(60);
 /// Rows are sent in pieces of about this size.
 const PIECE: usize = 48 << 10;
-/// What peers say is taken in in pieces of this size: more than one usually says at a time.
+/// Size of the pieces in which data of peers are read: more than one usually sends at a time.
 const PIECE_IN: usize = 4 << 10;
 /// When there are no descriptors left, others have this long to close some.
 const BREATHER: Duration = Duration::from_millis(50);
@@ -442,7 +442,7 @@ struct Parents {
     named: Vec<String>,
     /// The port of those that Slurm's topology says, if these are wanted.
     slurm: Option<u16>,
-    /// What it said, and when that was.
+    /// Parents by Slurm's topology, and when it was last asked.
     gatherers: Vec<String>,
     asked: Option<Instant>,
 }

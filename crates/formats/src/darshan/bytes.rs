@@ -51,7 +51,7 @@ impl<'a> Cursor<'a> {
         self.endian
     }
 
-    /// What has not been taken.
+    /// Returns the bytes not yet taken.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }

@@ -262,7 +262,7 @@ impl Kind {
     }
 }
 
-/// What was in a region.
+/// Content of a region.
 struct Found {
     content: Content,
     state: RegionState,
@@ -275,7 +275,7 @@ enum Content {
     Module(ModuleData),
 }
 
-/// What all regions of a log have in common.
+/// Properties that all regions of a log share.
 #[derive(Clone, Copy)]
 struct Context<'a> {
     source: &'a Source,

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use super::bytes::{Endian, text};
 
-/// What one rank did to one file, call by call.
+/// Calls of one rank on one file, one by one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DxtRecord {
     /// Names the file.

@@ -413,7 +413,7 @@ impl Log {
     }
 }
 
-/// What to read of which layer.
+/// Files to read of each layer.
 struct Layers {
     /// Read whole.
     whole: Vec<Layer>,
@@ -529,7 +529,7 @@ struct Columns {
     /// Operations without times of their own.
     others: Vec<(Op, Vec<usize>)>,
     run_time_s: Option<f64>,
-    /// What to take off every time: see [`legacy_clock_zero_s`].
+    /// Time to subtract from every time: see [`legacy_clock_zero_s`].
     zero_s: f64,
 }
 

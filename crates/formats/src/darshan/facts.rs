@@ -1,4 +1,4 @@
-//! What the counters of a layer say of how its calls went about their files.
+//! Access facts of a layer, from its counters.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,9 +19,9 @@ pub(super) struct LayerFacts<'a> {
     writes: WaySums,
     records: FileRecords,
     record_columns: RecordColumns,
-    /// What ranks moved of files that all of them use, as far as it is known.
+    /// Bytes that ranks moved of files that all of them use, as far as they are known.
     rank_parts: HashMap<i64, f64>,
-    /// What was moved of each file, where events do not tell.
+    /// Bytes moved of each file, where events do not have them.
     file_bytes: HashMap<FileId, (f64, f64)>,
     shape: ShapeSums,
 }

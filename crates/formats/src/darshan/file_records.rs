@@ -291,7 +291,7 @@ impl Log {
         facts
     }
 
-    /// What libraries above MPI-IO asked for, by file: HDF5 and PnetCDF count by dataset, DAOS by file.
+    /// Returns the requests of libraries above MPI-IO, by file: HDF5 and PnetCDF count by dataset, DAOS by file.
     pub(super) fn library_records(&self, files: &HashMap<&str, FileId>, n_procs: u64) -> Vec<FileRecord> {
         let mut sums: HashMap<(FileId, Rank), FileRecord> = HashMap::new();
         for (module, prefix) in [("H5D", "H5D_"), ("PNETCDF_VAR", "PNETCDF_VAR_"), ("DFS", "DFS_")] {

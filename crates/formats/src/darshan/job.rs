@@ -1,4 +1,4 @@
-//! What a log says of its job, and the names of its records.
+//! Job of a log, and the names of its records.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, hash_map::Entry};
@@ -24,7 +24,7 @@ pub struct Job {
     pub end_ns: i64,
     /// The command line, cut by Darshan if it was long.
     pub exe: String,
-    /// What else was noted, such as `lib_ver`, in the order it was noted.
+    /// Other entries, such as `lib_ver`, in the order they were noted.
     pub metadata: Vec<(String, String)>,
     /// The file systems that were mounted.
     pub mounts: Vec<Mount>,

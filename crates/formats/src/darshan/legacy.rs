@@ -52,7 +52,7 @@ fn unpack(bytes: &[u8]) -> Box<dyn Read + '_> {
     }
 }
 
-/// What a version of the log looks like.
+/// Layout of a version of the log.
 struct Version {
     /// Where the command line begins.
     exe_at: usize,
@@ -119,7 +119,7 @@ pub(super) fn parse_unpacked(bytes: &[u8], limits: Limits) -> Result<Log, Fault>
 }
 
 fn parse_stream(mut unpacked: Box<dyn Read + '_>, limits: Limits) -> Result<Log, Fault> {
-    /// What is read at once; more than a job record.
+    /// Bytes read at once; more than a job record.
     const PIECE: u64 = 256 << 10;
     let mut losses = Vec::new();
     let mut n_read = 0;

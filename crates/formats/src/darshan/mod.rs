@@ -93,11 +93,11 @@ pub struct Log {
     pub job: Option<Job>,
     /// Names of records.
     pub names: Names,
-    /// What each module knows, in the order of Darshan's list of modules.
+    /// Records of each module, in the order of Darshan's list of modules.
     pub modules: Vec<Module>,
-    /// What became of each region, in the order they are read. Empty unless it is a Darshan 3 log.
+    /// State of each region, in the order they are read. Empty unless it is a Darshan 3 log.
     pub regions: Vec<Region>,
-    /// What is missing.
+    /// Data that is missing.
     pub losses: Vec<Loss>,
     /// The log itself, from which DXT segments are streamed.
     source: Source,
@@ -116,7 +116,7 @@ pub struct Region {
     pub state: RegionState,
 }
 
-/// What a module of Darshan noted.
+/// Records of one module of Darshan.
 #[derive(Debug)]
 pub struct Module {
     /// Its name, as `darshan-parser` prints it ("POSIX").

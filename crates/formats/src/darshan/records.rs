@@ -35,7 +35,7 @@ struct PackedRows {
     sums: RowSums,
 }
 
-/// What stands around the counters of a row.
+/// Fields around the counters of a row.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RowShape {
     Layout(&'static Layout),
@@ -332,7 +332,7 @@ impl CounterTable {
     }
 }
 
-/// What the APMPI module knows of the job's MPI calls.
+/// Data of the APMPI module on the job's MPI calls.
 #[derive(Clone, Debug, Default)]
 pub struct Apmpi {
     /// The record that stands before those of the ranks.

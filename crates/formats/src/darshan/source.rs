@@ -30,7 +30,7 @@ impl Source {
 
     /// The bytes of a range, as far as they are there.
     pub(super) fn region(&self, range: Range<u64>) -> Box<dyn BufRead + '_> {
-        /// What is read of a file at once.
+        /// Bytes read of a file at once.
         const WINDOW: usize = 256 << 10;
         let (start, end) = (range.start.min(self.len()), range.end.min(self.len()));
         match self {

@@ -16,14 +16,14 @@ pub enum Compression {
     None,
 }
 
-/// What became of a region.
+/// Outcome of unpacking a region.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RegionState {
     /// Streams that were unpacked whole, up to the first that was not.
     pub good_streams: u64,
     /// The bytes they hold.
     pub good_bytes: u64,
-    /// What stopped the reading, and how many packed bytes into the region.
+    /// Fault that stopped the reading, and how many packed bytes into the region.
     pub fault: Option<(u64, String)>,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn for_each_stream(
     })
 }
 
-/// What a region unpacks to, in order.
+/// Parts that a region unpacks to, in order.
 pub(super) enum Part<'a> {
     /// A piece of a stream.
     Bytes(&'a [u8]),
@@ -207,7 +207,7 @@ impl Unpacker {
     }
 }
 
-/// What is not packed is one stream.
+/// Takes everything as one stream, for data that is not packed.
 fn all_of(packed: &mut dyn BufRead, take: &mut impl FnMut(&[u8])) -> Result<u64, String> {
     let mut consumed = 0;
     loop {

@@ -1,4 +1,4 @@
-//! What `darshan-parser` and `darshan-dxt-parser` print, for logs that were handed on as text.
+//! Output of `darshan-parser` and `darshan-dxt-parser`, for logs that were handed on as text.
 //!
 //! Times of DXT segments are rounded to 0.1 ms there, and a log older than its parser has −1 for counters it does not
 //! know. Both are kept as printed.

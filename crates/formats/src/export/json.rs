@@ -45,7 +45,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// What is known of a job, as members of an object under the names that tables have for them.
+/// Returns the known facts about a job, as members of an object under the names that tables have for them.
 pub(super) fn job_members(job: &JobInfo) -> Vec<String> {
     let text =
         |name: &str, fact: &Option<String>| fact.as_ref().map(|fact| format!("\"{name}\":{}", Quoted(fact)));

@@ -93,14 +93,14 @@ impl Target {
     }
 }
 
-/// What became of a trace that was written in another form.
+/// Outcome of a conversion of a trace into another form.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conversion {
     /// How many events were written.
     pub n_events: u64,
-    /// What is known of the run.
+    /// Known facts about the run.
     pub info: TraceInfo,
-    /// What is missing. Native traces, CSV and JSON Lines carry it along, so that it is there when they are read again;
+    /// Losses. Native traces, CSV and JSON Lines carry them along, so that they are there when they are read again;
     /// Chrome traces and Parquet hold it as metadata.
     pub losses: Vec<Loss>,
 }
@@ -120,7 +120,7 @@ pub enum ConvertError {
     Spool {
         /// The folder for temporary files.
         dir: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         cause: io::Error,
     },
 }

@@ -30,7 +30,7 @@ message iotide_events {
     required int32 calls (INTEGER(32, false));
 }";
 
-/// What is held in memory, about 100 bytes each, and the grain at which readers can skip.
+/// Rows held in memory, about 100 bytes each, and the granularity at which readers can skip.
 const ROWS_PER_GROUP: usize = 128 << 10;
 
 pub(super) struct ParquetWriter<W: Write + Send> {
@@ -148,7 +148,7 @@ impl<W: Write + Send> RowWriter for ParquetWriter<W> {
     }
 }
 
-/// What the system said, where it is known; callers tell a full disk from a reader that went away.
+/// Returns the error of the system, where it is known; callers tell a full disk from a reader that went away.
 fn io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {

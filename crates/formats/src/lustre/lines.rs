@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::lenient::parse_u64;
 
-/// What a line says.
+/// Content of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     /// Nothing, or that what follows is `job_stats`.
@@ -46,7 +46,7 @@ pub(super) fn target_of(line: &[u8]) -> Option<&[u8]> {
     Some(name.rsplit(|&byte| byte == b'.').next().unwrap_or(name))
 }
 
-/// What a counter has counted so far.
+/// Totals of a counter so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) samples: u64,

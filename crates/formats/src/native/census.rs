@@ -1,4 +1,4 @@
-//! What a tracer counted, as entries that stand for themselves: a few to a block, and any block can be lost.
+//! Counts of a tracer, as entries that stand for themselves: a few to a block, and any block can be lost.
 
 use iotide_trace::{Rank, Timestamp};
 

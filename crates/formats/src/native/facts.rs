@@ -1,4 +1,4 @@
-//! What a source counted of its accesses, as a list of numbers, each behind the one it is known by.
+//! Access counts of a source, as a list of numbers, each behind its code.
 
 use iotide_trace::{
     AccessFacts, FileBytes, FileId, FileLayout, FileRecord, FunctionSums, Layer, Rank, RankPart, WayFacts,

@@ -84,7 +84,7 @@ enum Layout {
     Merged,
 }
 
-/// What `recorder.mt` and the names of the files say.
+/// Facts from `recorder.mt` and the names of the files.
 struct Directory {
     path: PathBuf,
     layout: Layout,
@@ -259,7 +259,7 @@ impl Output<'_> {
     }
 }
 
-/// What an argument says about the file of a call.
+/// Reference of an argument to the file of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileRef<'a> {
     None,

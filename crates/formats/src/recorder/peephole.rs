@@ -226,7 +226,7 @@ impl RankStream {
         output.call(self.rank, name, meaning, times, self.shift_nanos)
     }
 
-    /// What the call did, following descriptors from `open` to `close`.
+    /// Returns the meaning of the call, following descriptors from `open` to `close`.
     fn meaning_of(
         &mut self,
         record: &Recent,

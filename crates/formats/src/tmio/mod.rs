@@ -1,4 +1,4 @@
-//! What TMIO writes (JSON, JSON Lines, MessagePack), and the JSON that FTIO takes from others in the same shape.
+//! Output of TMIO (JSON, JSON Lines, MessagePack), and the JSON that FTIO takes from others in the same shape.
 
 pub(crate) mod json;
 pub(crate) mod msgpack;
@@ -6,7 +6,7 @@ pub(crate) mod write;
 
 use iotide_trace::Op;
 
-/// What a mode of TMIO's is to us, by its name; `None` for names that are no mode.
+/// Returns the meaning of a mode of TMIO's, by its name; `None` for names that are no mode.
 ///
 /// An asynchronous mode comes twice in JSON: `…_async_t` is throughput, until the data had moved, and `…_async_b` is
 /// the bandwidth that would have hidden it, until the program first waited. The bytes are the same, so one counts.

@@ -348,7 +348,7 @@ fn parquet_is_read_back_by_its_own_crate() {
     }
 }
 
-/// What a reader of another make finds in a Parquet file: a line of sums.
+/// Script for a reader of another make, which prints a line of sums of a Parquet file.
 const SUMS: &str = r#"
 import sys
 path = sys.argv[1]

@@ -122,7 +122,7 @@ impl EventSink for Checked {
 
 /// Some bytes flipped, replaced, cut out, doubled or put in.
 pub fn damage(bytes: &[u8], random: &mut Random) -> Vec<u8> {
-    /// What hurts parsers: brackets, quotes, ends, signs, large lengths, words that are no numbers.
+    /// Bytes that hurt parsers: brackets, quotes, ends, signs, large lengths, words that are no numbers.
     const BAD: &[&[u8]] = &[
         b"\"",
         b"[",

@@ -34,7 +34,7 @@ impl Read for Pieces {
     }
 }
 
-/// What a follower of these bytes has seen: until they end, or until it has to wait.
+/// Returns the trace that a follower of these bytes has seen: until they end, or until it has to wait.
 fn followed(bytes: &[u8], format: Format, lengths: &[usize], ends: bool) -> (Trace, Option<String>) {
     let pieces = Pieces { bytes: bytes.to_vec(), at: 0, lengths: lengths.to_vec(), next: 0, ends };
     let options = OpenOptions { input_format: Some(format), ..OpenOptions::default() };
@@ -112,7 +112,7 @@ proptest! {
     }
 }
 
-/// What a follower of a stream of the tracer has seen; `None` if it is none.
+/// Returns the trace that a follower of a stream of the tracer has seen; `None` if it is none.
 fn fed(bytes: &[u8], lengths: &[usize]) -> Option<Trace> {
     let (mut jobs, mut stream, mut trace) =
         (TracedJobs::default(), TracedStream::default(), Trace::default());
@@ -267,7 +267,7 @@ fn process(uid: u32, pid: u32, job_id: &str, run: &str, bytes: u64) -> Vec<u8> {
     stream
 }
 
-/// What each job has written.
+/// Traces that the jobs have written.
 #[derive(Default)]
 struct Written(Vec<Trace>);
 

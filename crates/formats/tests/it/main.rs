@@ -12,7 +12,7 @@ mod files;
 mod follow;
 /// Real traces of other tools against what another reader found.
 mod foreign;
-/// What each function did, by its own name, where a source names them.
+/// Sums over each function, by its own name, where a source names them.
 mod functions;
 /// Darshan logs of one job: clocks and ranks.
 mod one_run;
@@ -22,5 +22,5 @@ mod recorder;
 mod samples;
 /// Sources that others made, where they are at hand.
 mod shared_data;
-/// What a test does with each event.
+/// Sink that hands events and losses to functions of a test.
 mod sink;

@@ -27,7 +27,7 @@ const START_UNIX_S: f64 = 1.79e9;
 /// A call: function, arguments, result, start and end in ticks.
 type Call = (&'static str, String, i32, u32, u32);
 
-/// What one rank does. `by_descriptor` is how 2.2 names files; later versions give the path.
+/// Returns the calls of one rank. `by_descriptor` is how 2.2 names files; later versions give the path.
 fn calls(rank: u32, by_descriptor: bool) -> Vec<Call> {
     let path = format!("/out.{rank}");
     let file = if by_descriptor { "5".to_owned() } else { path.clone() };

@@ -331,7 +331,7 @@ fn tmio_msgpack() -> Vec<u8> {
     out
 }
 
-/// What the tracer leaves of a process: a block of every kind, calls of every layer, one of them asynchronous, one nested.
+/// Returns the tracer's stream of a process: a block of every kind, calls of every layer, one of them asynchronous, one nested.
 fn tracer_stream() -> Vec<u8> {
     let mut stream = StreamHeader { version: StreamHeader::VERSION }.to_bytes().to_vec();
     let mut sequence = 0;

@@ -27,7 +27,7 @@ struct Expected {
     bytes_written: f64,
 }
 
-/// What FTIO finds in its own examples: number of requests, first start and last end, and the volume of the overlap it
+/// Results of FTIO on its own examples: number of requests, first start and last end, and the volume of the overlap it
 /// computes. Where FTIO takes a MiB for 1.07e6 bytes, the volume is ours.
 const EXPECTED: [Expected; 9] = [
     Expected {

@@ -1,4 +1,4 @@
-//! What is watched.
+//! Rules for alarms, and the values they watch.
 
 use std::fmt;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ pub enum RuleError {
     /// A text that is too long.
     #[error("'{0}' has at most {most} bytes", most = Name::MAX_BYTES)]
     Long(&'static str),
-    /// What a rule is about does not fit together.
+    /// The parts of a rule's subject and scope do not fit together.
     #[error("{0}")]
     Scope(&'static str),
 }
@@ -194,7 +194,7 @@ impl Scope {
 /// An alarm that someone wants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// What it is called; a user has one of a name.
+    /// Name of the rule; a user has one of a name.
     pub name: RuleName,
     /// Whose it is: it is about this user's jobs only. Nobody's is about all.
     pub owner: Option<u32>,

@@ -28,7 +28,7 @@ pub enum State {
     },
 }
 
-/// What has changed.
+/// Change of an alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The alarm begins.
@@ -89,7 +89,7 @@ impl Watch {
         }
     }
 
-    /// What was watched is no longer there, or the rule is not.
+    /// Ends the watch: its target is gone, or the rule is.
     pub fn end(&mut self) -> Option<Change> {
         let was_firing = matches!(self.state, State::Firing { .. });
         self.state = State::Quiet;
@@ -108,7 +108,7 @@ mod tests {
         Rule::new("r", expr).unwrap().with_clear(clear).unwrap().with_for(for_s).unwrap()
     }
 
-    /// What changes, second by second; a dot for a second without change, `-` for a value that is not known.
+    /// Returns the changes, second by second; a dot for a second without change, `-` for a value that is not known.
     fn told(rule: &Rule, values: &str) -> String {
         let mut watch = Watch::default();
         let mut said = String::new();

@@ -1,10 +1,10 @@
-//! What is learnt later of seconds that were sampled already.
+//! Late counts of seconds that were sampled already.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rows::{ColumnKind, Rows, Sample};
 
-/// What counters had grown to in some seconds beyond what their samples say.
+/// Growth of counters in some seconds, beyond their samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Amendment(Vec<Growth>);
 

@@ -22,21 +22,21 @@ const MAX_LOSS: usize = 1024;
 const MAX_SECOND: u64 = 1 << 40;
 const VERSION: u8 = 1;
 
-/// What is known of some metrics.
+/// Answer about some metrics.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SeriesAnswer {
     /// The metrics, each once.
     pub metrics: Vec<MetricAnswer>,
-    /// What is missing.
+    /// Missing parts, in words.
     pub losses: Vec<String>,
 }
 
-/// What is known of one.
+/// Answer about one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricAnswer {
     /// Its name.
     pub name: Name,
-    /// What it holds.
+    /// Kind of its values.
     pub kind: ColumnKind,
     /// Its values, if there are any and they were asked for.
     pub points: Option<Points>,

@@ -6,7 +6,7 @@ use super::numbers::{put_bits, put_numbers, take_numbers};
 use super::put_varint;
 use super::rows::{ColumnKind, Sample, put_part, take_part};
 
-/// What one column has. It may be shorter than the ticks: then there is nothing in the last of them.
+/// Cells of one column. They may be fewer than the ticks: then there is nothing in the last of them.
 #[derive(Clone, Debug)]
 pub(super) struct Column {
     pub(super) kind: ColumnKind,

@@ -1,4 +1,4 @@
-//! What the columns of rows are called.
+//! Names of the columns of rows.
 
 use std::collections::BTreeMap;
 

@@ -48,7 +48,7 @@ struct Small {
     way: Way,
     /// The first numbers, as many as differences were taken.
     seeds: Vec<u64>,
-    /// What was taken away from each of the rest, as a signed number.
+    /// Number that was subtracted from each of the rest, as a signed number.
     least: i64,
     /// By what the rest was divided; 0 if all of it is 0.
     divisor: u64,

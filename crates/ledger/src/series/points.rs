@@ -11,7 +11,7 @@ pub struct Points {
     pub first_tick: u64,
     /// How many ticks a point covers.
     pub ticks_a_point: u64,
-    /// What they hold, and how many samples each stands for.
+    /// Values of the points, and how many samples each stands for.
     pub values: Vec<Option<(Sample, u32)>>,
 }
 

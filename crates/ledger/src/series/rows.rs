@@ -20,7 +20,7 @@ const MAX_ENCODED: usize = 1 << 20;
 const NUMBER_BYTES: usize = 9;
 const COLUMN_BYTES: usize = 96;
 
-/// What a column holds.
+/// Kind of the values in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ColumnKind {
     /// Whole numbers that grow.
@@ -61,7 +61,7 @@ impl Sample {
         }
     }
 
-    /// What one tick has of an earlier and a later sample, which stand for `n` and `n_later` samples.
+    /// Returns the sample of one tick from an earlier and a later one, which stand for `n` and `n_later` samples.
     pub(super) fn merged(self, n: u32, later: Self, n_later: u32) -> Self {
         match (self, later) {
             (Self::Gauge(value), Self::Gauge(later)) if n > 0 && n_later > 0 => {

@@ -32,7 +32,7 @@ pub struct Ask {
     pub question: Option<Question>,
 }
 
-/// What a node is asked about its metrics over time.
+/// Question to a node about its metrics over time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// Which metrics.
@@ -69,7 +69,7 @@ pub struct AnswerPart<'a> {
     pub bytes: &'a [u8],
 }
 
-/// What comes after a part.
+/// Continuation after a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartKind {
     /// Another one.

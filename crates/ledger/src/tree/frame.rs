@@ -1,4 +1,4 @@
-//! What daemons of a tree send each other, as bytes.
+//! Frames that daemons of a tree send each other, as bytes.
 //!
 //! A frame is a length (`u32`, little endian, at most [`MOST_FRAME`]), a kind (`u8`) and a body of numbers ([`put_varint`]) and texts (length, then
 //! bytes). Frames of an unknown kind are skipped, and so is what a body has beyond what is known: a later version may say more.
@@ -32,7 +32,7 @@ pub const MOST_ROWS: u32 = 1 << 20;
 /// Metrics of one connection.
 pub const MOST_METRICS: u32 = 1 << 16;
 
-/// What a daemon of a tree says to another.
+/// Message of a daemon of a tree to another.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame<'a> {
     /// The child's first.
@@ -41,7 +41,7 @@ pub enum Frame<'a> {
     Welcome(Welcome),
     /// Who is above the parent has changed: the parent first, the root last.
     Path(Vec<Place>),
-    /// What is known of a node: the child itself, or one below it.
+    /// State of a node: the child itself, or one below it.
     Node(NodeNews),
     /// A number for a metric, on this connection.
     Metric {
@@ -85,7 +85,7 @@ pub enum Frame<'a> {
     },
     /// The parent's answer.
     Pong {
-        /// What the child said.
+        /// The time in the ping, on the child's clock.
         at_ns: u64,
         /// The parent's clock.
         now_ns: u64,
@@ -138,7 +138,7 @@ pub struct Welcome {
     pub proof: Vec<u8>,
 }
 
-/// What is known of a node.
+/// State of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeNews {
     /// Its name.
@@ -159,7 +159,7 @@ pub struct NodeNews {
     pub bytes_read: u64,
     /// Bytes written.
     pub bytes_written: u64,
-    /// What was refused on it.
+    /// Number of refusals on it.
     pub losses: u64,
     /// How long ago it was last heard of, in nanoseconds.
     pub silent_ns: u64,
@@ -174,7 +174,7 @@ pub struct Opened {
     pub epoch: u64,
     /// The job, as that node knows it.
     pub key: JobKey,
-    /// What is known of it.
+    /// Facts about it.
     pub about: About,
     /// Whether only this node knows this id, so that the same one on another node is another job.
     pub is_local: bool,
@@ -197,7 +197,7 @@ pub struct RowFrame<'a> {
     pub is_final: bool,
     /// How many processes count there now.
     pub n_running: u32,
-    /// What has changed.
+    /// Values that have changed.
     pub changes: Changes<'a>,
 }
 
@@ -212,7 +212,7 @@ pub struct MissedFrame<'a> {
     pub after: u64,
     /// When it was read, on its node's clock.
     pub at_ns: u64,
-    /// What had grown since the version before: all of the values, not what was added.
+    /// Values that had grown since the version before: all of each value, not the difference.
     pub values: Changes<'a>,
 }
 
@@ -249,7 +249,7 @@ pub struct Change {
     pub slot: u32,
     /// The metric, of a cell that comes for the first time.
     pub metric: Option<u32>,
-    /// What is added to the last values, wrapping around.
+    /// Difference to the last values, wrapping around.
     pub added: Cell,
 }
 
@@ -443,7 +443,7 @@ fn take_change(bytes: &mut &[u8]) -> Result<Change, FrameError> {
     Ok(Change { slot: small(flag >> 1)?, metric, added })
 }
 
-/// What a row has counted, to be kept.
+/// Encodes the counts of a row, to be kept.
 pub fn write_counters(counters: &Counters) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut put = Put(&mut bytes);

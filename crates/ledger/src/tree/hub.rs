@@ -78,7 +78,7 @@ struct GroupId(u64);
 /// A row.
 #[derive(Clone, Debug)]
 pub struct HubRow {
-    /// What its node knows of it.
+    /// Facts about it, from its node.
     pub opened: Arc<Opened>,
     group: GroupId,
     /// Whether this daemon counts it itself.
@@ -98,7 +98,7 @@ pub struct HubRow {
     /// Grows with everything that is new of it.
     pub(super) version: u64,
     pub(super) opened_version: u64,
-    /// What the store has of it: its sequence number, and whether that was final.
+    /// State in the store: its sequence number, and whether that was final.
     stored: Option<(u64, bool)>,
     /// The sequence number for which somebody above, or the store of the root, has taken over.
     acked: Option<u64>,
@@ -106,7 +106,7 @@ pub struct HubRow {
     behind: Option<u64>,
     /// Whether it is as the store had it, and its node has not been heard since.
     is_restored: bool,
-    /// What was shown of it while its node was not heard.
+    /// Counts that were shown of it while its node was silent.
     shown: Vec<Shown>,
     /// The last silence for which there was no room.
     forgotten: Option<late::Forgotten>,
@@ -155,7 +155,7 @@ struct HubGroup {
     closed_ns: Option<u64>,
 }
 
-/// What the store is to have of a row.
+/// Row as the store is to have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptRow {
     /// Which.
@@ -175,11 +175,11 @@ pub struct GroupNews {
     pub group: Group,
     /// When the first node saw it.
     pub start_ns: u64,
-    /// What is known of it.
+    /// Facts about it.
     pub about: About,
     /// How many ranks it has, if that is known.
     pub n_ranks: Option<u32>,
-    /// What all rows add up to.
+    /// Sum over all rows.
     pub sum: Counters,
     /// How many processes count in all.
     pub n_running: u32,
@@ -249,7 +249,7 @@ pub struct Hub {
 /// A node that is known.
 #[derive(Clone, Debug)]
 pub struct KnownNode {
-    /// What is known of it.
+    /// State of the node.
     pub news: NodeNews,
     heard_ns: u64,
     pub(super) version: u64,
@@ -620,7 +620,7 @@ impl Hub {
         changed.map(|(group, _)| group.clone()).collect()
     }
 
-    /// What is known of a job of other nodes; after this, it is not new.
+    /// Returns the state of a job of other nodes; after this, it is not new.
     pub fn news(&mut self, now_ns: u64, group: &Group) -> Option<GroupNews> {
         let of_group = self.groups.get_mut(self.by_group.get(group)?)?;
         of_group.is_changed = false;
@@ -675,7 +675,7 @@ impl Hub {
         })
     }
 
-    /// What each node has counted of a job, in the order of their names, and how many processes it has there.
+    /// Returns the counts of each node for a job, in the order of their names, and how many processes it has there.
     pub fn by_node(&self, group: &Group) -> BTreeMap<Name, (u32, Counters)> {
         let mut nodes: BTreeMap<Name, (u32, Counters)> = BTreeMap::new();
         let Some(of_group) = self.group(group) else { return nodes };
@@ -826,7 +826,7 @@ impl Hub {
         }
     }
 
-    /// What is known of a node.
+    /// Returns the state of a node.
     pub fn node(&self, node: &str) -> Option<&KnownNode> {
         self.nodes.get(node)
     }

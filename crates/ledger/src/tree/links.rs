@@ -35,7 +35,7 @@ const PINGS: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// What came is no frame.
+    /// The bytes are not a frame.
     #[error(transparent)]
     Frame(#[from] FrameError),
     /// A frame that cannot come here.
@@ -102,7 +102,7 @@ pub struct Uplink {
     missed: Missing,
 }
 
-/// What of the versions that are kept the parent has from this connection.
+/// Versions among those kept that the parent has from this connection.
 #[derive(Clone, Debug)]
 struct Missing {
     /// Whether the parent takes what it has missed.
@@ -148,7 +148,7 @@ struct Sent {
 }
 
 impl Uplink {
-    /// What the child says first.
+    /// Returns the child's first frame.
     pub fn hello(hub: &Hub, proof: Vec<u8>) -> Frame<'static> {
         Frame::Hello(Hello { versions: VERSIONS, place: hub.own.clone(), proof })
     }
@@ -291,7 +291,7 @@ impl Uplink {
         self.answering.fill(most, out)
     }
 
-    /// What the parent has asked since this was last called.
+    /// Takes the questions of the parent since the last call.
     pub fn take_asked(&mut self) -> Vec<Ask> {
         self.answering.take_asked()
     }

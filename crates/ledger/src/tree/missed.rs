@@ -1,4 +1,4 @@
-//! What happened while a daemon above was not heard.
+//! Versions of rows from a time in which a daemon above was not reached.
 //!
 //! Rows are cumulative, so sums are right again with the first row that arrives. When it was counted is not known from them: all of it would seem to have
 //! happened at once, at the end of the silence. So a daemon keeps the versions of its rows until the one above has them ([`Missed`]), and sends those that
@@ -16,18 +16,18 @@ use crate::{Cell, Counters};
 pub const KEPT_NS: u64 = 300 * 1_000_000_000;
 /// … in so many bytes at most.
 const MOST_BYTES: usize = 16 << 20;
-/// What a version takes beside its values.
+/// Bytes of a version beside its values.
 const VERSION_BYTES: usize = size_of::<Version>();
 /// A row that comes after so long was missed: usually there is one each second.
 pub(super) const GAP_NS: u64 = 1_500_000_000;
-/// What was missed comes so soon after the row that ends the silence, by however many ways: nobody keeps it for longer.
+/// Time within which missed versions come after the row that ends the silence, by however many ways: nobody keeps them for longer.
 pub(super) const LATE_NS: u64 = KEPT_NS;
 /// After a silence, rows may come late for so long.
 const RECENT_NS: u64 = 10 * 1_000_000_000;
 /// Silences of a row that are remembered.
 const MOST_SHOWN: usize = 16;
 
-/// What a job had counted more on nodes below than was shown, in some seconds of the past.
+/// Counts of a job on nodes below beyond those that were shown, in some seconds of the past.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LateGrowth {
     /// Which job.
@@ -36,7 +36,7 @@ pub struct LateGrowth {
     pub from_s: u64,
     /// The first second after them: what was shown then had it already.
     pub until_s: u64,
-    /// What is to be added to what was shown in each of them.
+    /// Counts to be added to those that were shown in each of them.
     pub added: Counters,
 }
 
@@ -93,7 +93,7 @@ impl Missed {
         self.versions.iter()
     }
 
-    /// What they take.
+    /// Returns the bytes that they take.
     pub(super) fn n_bytes(&self) -> usize {
         self.n_bytes
     }
@@ -110,7 +110,7 @@ impl Missed {
         }
     }
 
-    /// What is too old, or too much, is lost: the oldest first.
+    /// Drops versions that are too old, or too many: the oldest first. They are lost.
     pub(super) fn forget_old(&mut self, now_ns: u64) {
         while let Some(oldest) = self.versions.front()
             && (now_ns.saturating_sub(oldest.kept_ns) > KEPT_NS || self.n_bytes > MOST_BYTES)
@@ -133,7 +133,7 @@ impl Missed {
     }
 }
 
-/// What was shown of a row for a time, because nothing later was known.
+/// Counts that were shown of a row for a time, because nothing later was known.
 #[derive(Clone, Debug)]
 pub(super) struct Shown {
     /// It was shown from then …
@@ -152,7 +152,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// What was shown until now: these cells, or nobody knows what.
+    /// Makes the record of the counts that were shown until now: `cells`, or `None` if they are not known.
     pub(super) fn new(now_ns: u64, seq: u64, cells: Option<&[(u32, Cell)]>) -> Self {
         let is_known = cells.is_some();
         let cells = cells.unwrap_or_default().iter().map(|(_, cell)| Some(*cell)).collect();
@@ -175,12 +175,12 @@ impl Shown {
         Some(later)
     }
 
-    /// What it takes.
+    /// Returns the bytes that it takes.
     pub(super) fn n_bytes(&self) -> usize {
         Self::bytes_with(self.cells.capacity())
     }
 
-    /// What one with so many cells takes.
+    /// Returns the bytes that one with so many cells takes.
     pub(super) fn bytes_with(n_cells: usize) -> usize {
         size_of::<Self>() + n_cells * size_of::<Option<Cell>>()
     }

@@ -3,15 +3,15 @@
 //! Nothing here knows of sockets, threads or clocks. A [`Hub`] holds rows, an [`Uplink`] and a [`Downlink`] are the ends of a connection, [`Frame`]s
 //! are what they say; the same code runs between machines and between made ones in tests.
 //!
-//! What the tree promises: the sum of a job at the root never falls, never exceeds what was counted, and equals it once all have been heard,
+//! Promise of the tree: the sum of a job at the root never falls, never exceeds what was counted, and equals it once all have been heard,
 //! whatever happened to connections and daemons in between. That rests on three things: rows are cumulative and are never added on the way;
 //! of two versions of a row the larger values win; and a final row is sent again until the root's store has it.
 //!
-//! What happened while a daemon above was not heard reaches it afterwards, with the time at which it did ([`LateGrowth`]).
+//! Counts from a time without a connection reach the daemon above afterwards, with the time of counting ([`LateGrowth`]).
 //!
 //! The rhythm of a job is found where it is sampled, and comes up beside its rows ([`Outlook`]).
 //!
-//! What is not a row stays where it is, and is asked for: an [`Ask`] goes down to the node that has it, the answer comes up in parts, behind all rows.
+//! All other data stay where they are, and are asked for: an [`Ask`] goes down to the node that has them, the answer comes up in parts, behind all rows.
 
 pub use asking::{AnswerPart, Ask, AskError, MOST_ANSWER, MOST_OPEN, PartKind, Question, Wanted};
 pub use frame::{

@@ -27,7 +27,7 @@ impl Chance {
     }
 }
 
-/// What a node counts, and keeps whatever happens to its daemon.
+/// Counts of a node, which it keeps whatever happens to its daemon.
 #[derive(Clone, Default)]
 struct Counted {
     epoch: u64,
@@ -43,7 +43,7 @@ struct Run {
     is_safe: bool,
 }
 
-/// What a daemon's store has.
+/// Contents of a daemon's store.
 #[derive(Default)]
 struct Kept {
     rows: BTreeMap<RowKey, KeptRow>,
@@ -75,7 +75,7 @@ struct World {
     now_ns: u64,
     daemons: Vec<Daemon>,
     chance: Chance,
-    /// What the root has shown of each job in this life of it.
+    /// Counts of each job that the root has shown in this life of it.
     shown: BTreeMap<JobId, u64>,
     events: Events,
 }
@@ -196,7 +196,7 @@ impl World {
         }
     }
 
-    /// What a daemon does each second.
+    /// Runs one second of a daemon.
     fn tick(&mut self, index: usize) {
         let now = self.now_ns;
         let daemon = &mut self.daemons[index];
@@ -246,7 +246,7 @@ impl World {
         }
     }
 
-    /// What the thread that writes the store does, with a store that is a map.
+    /// Does the work of the thread that writes the store, with a store that is a map.
     fn settle(&mut self, index: usize) {
         let now = self.now_ns;
         let Daemon { hub, kept, .. } = &mut self.daemons[index];
@@ -318,7 +318,7 @@ impl World {
         }
     }
 
-    /// What was counted for a job in all, and of that what is not lost with the memory of a machine that was started anew.
+    /// Returns the counts of a job in all, and those of them that are not lost with the memory of a restarted machine.
     fn truth(&self, id: &JobId) -> (u64, u64) {
         let mut truth = (0, 0);
         for daemon in &self.daemons[1..] {
@@ -428,7 +428,7 @@ impl World {
     }
 }
 
-/// What happened in a trial.
+/// Events in a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Events {
     /// Daemons that were killed and started anew.

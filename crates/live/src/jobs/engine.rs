@@ -1,9 +1,9 @@
-//! What predicts while a job runs: our own engine, or the FTIO paper's.
+//! Engines that predict while a job runs: our own, or the FTIO paper's.
 
 use iotide_analysis::online::{PaperPredictor, Prediction, Predictor, PredictorConfig};
 use iotide_trace::{Event, Loss, Timestamp};
 
-/// What predicts while a job runs, as it began, to begin anew with.
+/// Engine that predicts while a job runs, with its initial state for another run.
 pub struct Engine {
     begun: Begun,
     running: Running,
@@ -78,7 +78,7 @@ impl Engine {
         }
     }
 
-    /// What did not count.
+    /// Returns the losses: data that did not count.
     pub(super) fn losses(&self) -> Vec<Loss> {
         match &self.running {
             Running::Rhythm(predictor) => predictor.losses(),

@@ -16,13 +16,13 @@ mod watched;
 /// All jobs that are followed, by the numbers [`Live`] gives them.
 pub struct Jobs {
     list: Vec<Job>,
-    /// What a job that is first heard of begins with.
+    /// Engine of a job that is new.
     fresh: Engine,
 }
 
 /// One of them.
 pub struct Job {
-    /// What has been seen of it.
+    /// Observations of the job.
     pub watched: Watched,
     /// Since when data waits to be evaluated.
     owed_since: Option<Instant>,

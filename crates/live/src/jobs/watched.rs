@@ -1,4 +1,4 @@
-//! What has been seen of a running job: sums, recent bandwidth, predictions, and what time it is there.
+//! Observations of a running job: sums, recent bandwidth, predictions, and the time on its clock.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -9,9 +9,9 @@ use iotide_trace::{Event, EventSink, Loss, Tally, Timestamp};
 
 use super::Engine;
 
-/// What has been seen of a running job.
+/// Observations of a running job.
 ///
-/// Takes events as they come. What time it is on the job's clock is known from the source, or from how late events come at
+/// Takes events as they come. The time on the job's clock is known from the source, or from how late events come at
 /// most; silence counts as silence only for as long ago as data have come by now.
 pub struct Watched {
     engine: Engine,
@@ -105,12 +105,12 @@ impl Watched {
         std::mem::take(&mut self.predictions)
     }
 
-    /// What was seen, in sums.
+    /// Returns the sums over what was seen.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// What the source lost, and what of it did not count.
+    /// Returns the losses: those of the source, and data that did not count.
     pub fn losses(&self) -> Vec<Loss> {
         self.losses.iter().cloned().chain(self.engine.losses()).collect()
     }
@@ -179,7 +179,7 @@ impl EventSink for Watched {
     fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
 }
 
-/// What time it is on the trace's clock, and up to when all has come.
+/// Time on the trace's clock, and the time up to which all has come.
 #[derive(Default)]
 struct Clock {
     /// When the trace's clock began: as the source says, or as late as the events allow.
@@ -193,7 +193,7 @@ struct Clock {
 impl Clock {
     /// How many turns with news are looked back at.
     const TURNS: usize = 16;
-    /// What may be under way although nothing was ever that late.
+    /// Time that data may be under way although nothing was ever that late, in seconds.
     const SLACK_S: f64 = 0.2;
 
     fn time_passed(&mut self, unix_s: f64, stated: Option<f64>, ends_s: Option<(f64, f64)>) {

@@ -1,4 +1,4 @@
-//! What many peers together may take, and what is made of messages.
+//! Limits for many peers together, and the handling of messages.
 
 use super::*;
 use iotide_formats::OneSink;

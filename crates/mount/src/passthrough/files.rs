@@ -132,7 +132,7 @@ const IN_MEMORY: u8 = 1;
 /// It does not say whether a read would wait.
 const MAY_WAIT: u8 = 2;
 
-/// What `statfs` says of tmpfs, which cannot be asked and need not be.
+/// Type of tmpfs in `statfs`. It cannot be asked whether a read would wait, and need not be.
 const TMPFS: i64 = 0x0102_1994;
 
 impl OpenFile {
@@ -232,7 +232,7 @@ fn write_all(file: impl AsFd, offset: u64, data: &[u8]) -> Result<usize> {
     Ok(n_written)
 }
 
-/// What `O_DIRECT` asks of memory: no storage wants more than a page.
+/// Alignment of memory for `O_DIRECT`: no storage needs more than a page.
 const ALIGNMENT: usize = 4096;
 
 thread_local! {

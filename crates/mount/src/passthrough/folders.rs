@@ -85,7 +85,7 @@ impl Shared {
     }
 }
 
-/// What can be said of a listed name without looking: its inode and kind.
+/// Returns the attributes of a listed name that are available without a look at the file: its inode and kind.
 pub(super) fn nameless(entry: &Listed) -> FileAttr {
     FileAttr {
         ino: INodeNo(entry.inode),

@@ -1,4 +1,4 @@
-//! What the kernel has open.
+//! Files and folders that the kernel has open.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use fuser::FileHandle;
 
-/// What the kernel has open, by the numbers it was given.
+/// Files or folders that the kernel has open, by the numbers it was given.
 pub(super) struct Handles<T> {
     open: RwLock<HashMap<u64, Arc<T>>>,
     next: AtomicU64,

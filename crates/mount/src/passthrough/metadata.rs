@@ -1,4 +1,4 @@
-//! What is known of a file beside its data.
+//! Metadata of a file.
 
 use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
@@ -13,7 +13,7 @@ use super::{Shared, path_of};
 use crate::attributes::times;
 use crate::nodes::stat_fd;
 
-/// What `setattr` shall change.
+/// Changes that `setattr` makes.
 pub(super) struct Change {
     pub mode: Option<u32>,
     pub uid: Option<u32>,
@@ -120,6 +120,6 @@ impl Shared {
     }
 }
 
-/// What the names of a file's extended attributes usually need, and the most that Linux lists.
+/// Bytes that the names of a file's extended attributes usually need, and the most that Linux lists.
 const USUAL_NAMES: usize = 1 << 10;
 const MOST_NAMES: usize = 1 << 16;

@@ -58,7 +58,7 @@ pub(crate) struct PassThrough {
 struct Shared {
     nodes: Nodes,
     files: Handles<OpenFile>,
-    /// What each user may have open.
+    /// Shares of the open files, by user.
     open_files: Shares,
     folders: Handles<OpenFolder>,
     /// `/proc/self/fd`, by which a descriptor that only names a file becomes one that reads and writes it.

@@ -11,7 +11,7 @@ use rustix::io::Result;
 use super::{Shared, path_of};
 
 impl Shared {
-    /// What a new file may be used for: without the umask, unless the folder says otherwise by a list of its own.
+    /// Returns the permissions of a new file: without the bits of the umask, unless the folder has a default list of its own.
     pub(super) fn mode(&self, parent: impl AsFd, mode: u32, umask: u32) -> Mode {
         let masked = || Mode::from_raw_mode(mode & 0o7777 & !umask);
         if self.has_acls.get() != Some(&true) {

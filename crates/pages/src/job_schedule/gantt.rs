@@ -36,7 +36,7 @@ struct RunData {
     load: Vec<i64>,
 }
 
-/// What the script draws.
+/// Returns the data that the script draws.
 pub(super) fn json(first: &DrawnSchedule, runs: &[&DrawnSchedule]) -> String {
     text::json(&PageData {
         ids: &first.ids,

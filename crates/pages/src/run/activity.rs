@@ -1,4 +1,4 @@
-//! What a run did, as parts of its page: ranks over time, time in calls, operations, request sizes, access order, mount points, files.
+//! Activity of a run, as parts of its page: ranks over time, time in calls, operations, request sizes, access order, mount points, files.
 //!
 //! Bars stand in tables: they need no script, fit any width, and their numbers are beside them.
 
@@ -349,7 +349,7 @@ fn mpi_io(patterns: &Patterns) -> Option<Section> {
     Some(Section { id: "mpi-io", title: "MPI-IO calls".into(), body, narrow: true })
 }
 
-/// What was moved on each file system.
+/// Returns the section on bytes moved on each file system.
 fn mounts(patterns: &Patterns) -> Option<Section> {
     let mounts = &patterns.mounts;
     if mounts.is_empty() {

@@ -175,7 +175,7 @@ impl<'a> Field<'a> {
         self.draw("", &format!("cells-{suffix}"), false)
     }
 
-    /// What the shades mean.
+    /// Returns the legend of the shades.
     pub(crate) fn legend_html(&self) -> String {
         let rate = |bytes: f64| text::bandwidth(bytes / self.heat.bin_s);
         let below = if self.least < self.lo { "≤ " } else { "" };
@@ -206,7 +206,7 @@ impl<'a> Field<'a> {
         html
     }
 
-    /// What each row moved, as a table that is folded away.
+    /// Returns the numbers of each row, as a table that is folded away.
     pub(crate) fn numbers_html(&self) -> String {
         let mut html = String::from(
             "<details class=\"numbers\"><summary>Numbers</summary>\n<div class=\"wide\" tabindex=\"0\">\n<table>\n<thead><tr><th>ranks</th>\
@@ -338,7 +338,7 @@ impl<'a> Field<'a> {
         );
     }
 
-    /// What the page's script needs to tell a reader about the cell under the pointer.
+    /// Returns the data from which the page's script describes the cell under the pointer.
     pub(crate) fn to_json(&self) -> String {
         #[derive(Serialize)]
         struct Cells<'a> {

@@ -1,4 +1,4 @@
-//! What each module of a Darshan log counted, as part of a run's page.
+//! Counts of each module of a Darshan log, as part of a run's page.
 
 use std::fmt::Write;
 

@@ -10,7 +10,7 @@ use iotide_report::{RowSums, Timeline};
 use iotide_trace::Stretch;
 use serde::Serialize;
 
-/// What the page's script draws: for each row the gaps and lengths of its stretches in steps, as numbers of base 36.
+/// Data that the page's script draws: for each row the gaps and lengths of its stretches in steps, as numbers of base 36.
 #[derive(Serialize)]
 struct Drawn {
     x: Axis,

@@ -1,10 +1,10 @@
-//! What the page's script needs to draw a model: its terms, its points, and its curve with the band of the interval.
+//! Data that the page's script needs to draw a model: its terms, its points, and its curve with the band of the interval.
 
 use iotide_report::DrawnModel;
 use iotide_scaling::{Factor, Function, Model, Prediction, usable};
 use serde::Serialize;
 
-/// What the page's script draws.
+/// Data that the page's script draws.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ChartData {
     /// The function, to be evaluated anywhere; `null` for a function in pieces, of which the curve is drawn.

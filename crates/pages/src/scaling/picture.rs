@@ -5,7 +5,7 @@ use std::fmt::Write;
 use iotide_look::{Untrusted, text};
 use iotide_report::{DrawnModel, ModelEntry};
 
-/// What is drawn of a model.
+/// Content of a model's picture.
 #[derive(Clone, Debug)]
 pub(super) enum Picture {
     /// One parameter: points, curve, and the band of its interval.

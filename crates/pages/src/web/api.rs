@@ -35,7 +35,7 @@ impl Who {
     }
 }
 
-/// What an endpoint is for.
+/// Users that an endpoint is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Programs.
@@ -55,13 +55,13 @@ pub struct Endpoint {
     pub path: &'static str,
     /// Who may ask.
     pub who: Who,
-    /// What it is for.
+    /// Users that it is for.
     pub kind: Kind,
-    /// What is answered, in a sentence.
+    /// Description of the answer, in a sentence.
     pub what: &'static str,
-    /// What may stand in the query, and what it means; a name with `*` must.
+    /// Parameters of the query, and their meaning; a name with `*` is required.
     pub query: &'static [(&'static str, &'static str)],
-    /// What can be asked, with `{job}`, `{app}` and `{node}` for what there is; empty if there is no example.
+    /// Example of a request, with `{job}`, `{app}` and `{node}` for existing ones; empty if there is no example.
     pub example: &'static str,
     /// The type of the answer.
     pub content: &'static str,
@@ -81,13 +81,13 @@ impl Endpoint {
         }
     }
 
-    /// What a path has where this one's has a name in braces; empty if there is none.
+    /// Returns the part of `path` where this one's has a name in braces; empty if there is none.
     pub fn named<'p>(&self, path: &'p str) -> &'p str {
         let parts = self.path.split('/').zip(path.split('/'));
         parts.filter(|(own, _)| own.starts_with('{')).map(|(_, part)| part).next().unwrap_or_default()
     }
 
-    /// What stands in the path where there are names in braces.
+    /// Returns the names in braces of the path.
     fn names(&self) -> impl Iterator<Item = &'static str> {
         self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
     }
@@ -160,7 +160,7 @@ pub fn openapi_json(endpoints: &[Endpoint]) -> String {
 pub struct ApiExample {
     /// Which.
     pub endpoint: Endpoint,
-    /// What was asked; empty if there is no example.
+    /// Request of the example; empty if there is no example.
     pub asked: String,
     /// Status and the beginning of the answer.
     pub answered: Option<(u16, Untrusted)>,
@@ -217,7 +217,7 @@ fn write_endpoint(html: &mut String, example: &ApiExample) {
     *html += "</details>\n";
 }
 
-/// What is asked as an example, once names stand for what there is; `None` if that is not there.
+/// Returns the request of the example, with names in place of braces; `None` if there is no such job or application, or no example.
 pub fn example_of(endpoint: &Endpoint, job: Option<&str>, app: Option<&str>, node: &str) -> Option<String> {
     let mut asked = endpoint.example.to_owned();
     for (name, value) in [("{job}", job), ("{app}", app), ("{node}", Some(node))] {

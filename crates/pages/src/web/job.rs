@@ -12,7 +12,7 @@ use super::{Frame, Page, app_link, called, cell, job_link, path_part, share_bar,
 use crate::run::issues;
 use iotide_report::{JobDocument, JobRates, WatchedJob as JobEntry};
 
-/// What the page shows.
+/// Content of the page.
 #[derive(Debug)]
 pub struct JobPage<'a> {
     /// The job.
@@ -21,13 +21,13 @@ pub struct JobPage<'a> {
     pub rates: Option<&'a JobRates>,
     /// How sure its period is.
     pub confidence: Option<f64>,
-    /// What one phase moves.
+    /// Bytes per phase.
     pub bytes_per_phase: Option<f64>,
-    /// What each of its nodes did.
+    /// Activity on each of its nodes.
     pub nodes: &'a [NodeShare],
 }
 
-/// What a job did on one node.
+/// Activity of a job on one node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeShare {
     /// Which.
@@ -81,7 +81,7 @@ pub fn job_page(frame: &Frame<'_>, of: &JobPage<'_>) -> String {
     page.finish(frame)
 }
 
-/// What is on its way out of buffers.
+/// Returns the table of data on its way out of buffers.
 fn staging(entry: &JobEntry) -> String {
     let mut rows = String::new();
     for one in &entry.staging {

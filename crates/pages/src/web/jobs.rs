@@ -8,14 +8,14 @@ use iotide_look::{Untrusted, text};
 use super::{Frame, Page, called_link, cell, job_link, path_part, phase_cells, sortable, sparkline, time};
 use iotide_report::{JobList, JobRates, WatchedJob as JobEntry};
 
-/// What the page shows.
+/// Content of the page.
 #[derive(Debug)]
 pub struct JobsPage<'a> {
     /// The jobs that were asked for.
     pub list: &'a JobList,
     /// How fast running jobs read and wrote lately, in the order of the list; `None` where that is not known.
     pub rates: &'a [Option<JobRates>],
-    /// What was searched for.
+    /// Text that was searched for.
     pub text: &'a Untrusted,
     /// The state that was asked for; empty for all.
     pub state: &'a str,
@@ -136,7 +136,7 @@ fn running_row(job: &JobEntry, rates: Option<&JobRates>, now_unix_s: f64) -> Str
     )
 }
 
-/// What stands above the cells of [`ended_row`].
+/// Headings of the cells of [`ended_row`].
 pub(super) const ENDED_HEADS: [&str; 9] =
     ["job", "application", "user", "procs", "state", "started", "run time", "read", "written"];
 

@@ -17,7 +17,7 @@ use iotide_report::Forecast;
 pub struct JobLoad {
     /// Its id.
     pub job: Untrusted,
-    /// What its program is called.
+    /// Name of its program.
     pub name: Untrusted,
     /// Which application it is a run of.
     pub app: Untrusted,
@@ -27,17 +27,17 @@ pub struct JobLoad {
     pub read_bps: f64,
     /// Bytes written per second now.
     pub write_bps: f64,
-    /// What it moved per second, in steps until now.
+    /// Bytes that it moved per second, in steps until now.
     pub past_bps: Vec<f64>,
     /// How far apart its phases are.
     pub period_s: Option<f64>,
     /// When the next one begins.
     pub next_phase_unix_s: Option<f64>,
-    /// What one moves.
+    /// Bytes per phase.
     pub bytes_per_phase: Option<f64>,
 }
 
-/// What the page shows.
+/// Content of the page.
 #[derive(Debug)]
 pub struct LoadPage {
     /// How far apart rates are.
@@ -60,7 +60,7 @@ impl JobLoad {
         self.read_bps + self.write_bps
     }
 
-    /// What it is expected to move per second, in steps from now on: phases of the usual length, one each period. Nothing if it has no period.
+    /// Returns the expected bytes per second, in steps from now on: phases of the usual length, one each period. All are zero if it has no period.
     fn expected_bps(&self, now_unix_s: f64, step_s: f64, n: usize) -> Vec<f64> {
         let mut expected = vec![0.0; n];
         let (Some(period_s), Some(next), Some(bytes)) =

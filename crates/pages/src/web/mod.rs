@@ -35,9 +35,9 @@ mod profiles;
 mod search;
 mod traces;
 
-/// What makes pages live: charts that zoom, tables that sort, sections that change.
+/// Script that makes pages live: charts that zoom, tables that sort, sections that change.
 const SCRIPT: &str = include_str!("web.js");
-/// What is done first: sections as the daemon said them, before charts and tables are made live.
+/// Script that runs first: it keeps the sections as the daemon sent them, before charts and tables are made live.
 const FIRST: &str = "const firstSaid = new Map([...document.querySelectorAll(\"main > [id][data-live]\")].map((part) => [part.id, part.outerHTML]));\n";
 const STYLE: &str = include_str!("web.css");
 /// The sign of the pages: a wave.
@@ -49,7 +49,7 @@ pub const ICON: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 
 pub struct Asset {
     /// Where it is; the name changes with what is in it, so that browsers may keep it.
     pub path: String,
-    /// What is in it.
+    /// Content of the file.
     pub text: String,
 }
 
@@ -80,7 +80,7 @@ pub fn assets() -> &'static [Asset; 2] {
     })
 }
 
-/// What pages may do, as a header: run, wear, show and ask what comes from this daemon, and nothing else.
+/// Policy of pages, as a header: scripts, styles, images and requests of this daemon, and nothing else.
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; \
                           base-uri 'none'; frame-ancestors 'none'";
 
@@ -97,12 +97,12 @@ pub enum Role {
     Nobody,
 }
 
-/// What is around a page.
+/// Data for the frame around a page.
 #[derive(Clone, Debug)]
 pub struct Frame<'a> {
     /// Who looks.
     pub role: Role,
-    /// What they are called.
+    /// Name of the user.
     pub who: &'a Untrusted,
     /// The machine of the daemon.
     pub node: &'a Untrusted,
@@ -304,7 +304,7 @@ fn app_link(app: &Untrusted, shown: &Untrusted) -> String {
     format!("<a href=\"/models?app={}\">{}</a>", path_part(app.as_said()), name_of(shown))
 }
 
-/// What else an application goes by: its program where its user named it, else the id that the daemon made.
+/// Returns the other name of an application: its program where its user named it, else the id that the daemon made.
 fn other_name<'a>(app: &'a Untrusted, program: &'a Untrusted) -> &'a Untrusted {
     if called(app, program) == app { program } else { app }
 }

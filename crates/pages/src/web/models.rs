@@ -14,7 +14,7 @@ use super::{Frame, Page, called, called_link, cell, other_name, path_part, sorta
 pub struct Application {
     /// Its id.
     pub app: Untrusted,
-    /// What its program is called.
+    /// Name of its program.
     pub name: Untrusted,
     /// Whose runs these are.
     pub user: Untrusted,
@@ -26,7 +26,7 @@ pub struct Application {
     pub last_unix_s: f64,
 }
 
-/// What the list shows.
+/// Content of the list.
 #[derive(Debug)]
 pub struct ModelsPage<'a> {
     /// The applications.
@@ -65,18 +65,18 @@ pub fn models_page(frame: &Frame<'_>, of: &ModelsPage<'_>) -> String {
     page.finish(frame)
 }
 
-/// What the page of one application shows.
+/// Content of the page of one application.
 #[derive(Debug)]
 pub struct ModelPage<'a> {
     /// Its id.
     pub app: &'a Untrusted,
-    /// What its program is called.
+    /// Name of its program.
     pub name: &'a Untrusted,
     /// Whose runs these are.
     pub user: &'a Untrusted,
     /// How many runs the models rest on.
     pub n_runs: usize,
-    /// What was left out.
+    /// Data that was left out.
     pub notes: &'a [String],
     /// The parameters, the size first.
     pub parameters: &'a [String],

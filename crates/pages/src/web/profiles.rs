@@ -14,27 +14,27 @@ use iotide_report::WatchedJob as JobEntry;
 /// A run, or runs of an application, of which a profile is compared.
 #[derive(Clone, Debug)]
 pub struct ComparedRun {
-    /// What it is called in the question: a job, or `app:` and an application.
+    /// Key in the query: a job, or `app:` and an application.
     pub key: Untrusted,
     /// How many runs it is the mean of.
     pub n_runs: usize,
-    /// What people call it.
+    /// Name for people.
     pub name: Untrusted,
     /// How many processes it had, on average.
     pub size: f64,
-    /// What was measured: call path, metric and value.
+    /// Measured values by call path and metric.
     pub profile: Profile,
 }
 
 /// Values by call path and metric.
 pub type Profile = BTreeMap<(String, String), f64>;
 
-/// What the page shows.
+/// Content of the page.
 #[derive(Debug)]
 pub struct ProfilesPage<'a> {
     /// Runs that have ended, the latest first.
     pub runs: &'a [JobEntry],
-    /// What is chosen to be compared, as it was asked.
+    /// Runs that are chosen to be compared, as they were asked for.
     pub chosen: [&'a Untrusted; 2],
     /// Both, if they are known.
     pub compared: Option<&'a [ComparedRun; 2]>,

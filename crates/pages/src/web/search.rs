@@ -8,10 +8,10 @@ use super::models::Application;
 use super::{Frame, Page, called_link, jobs, path_part, sortable};
 use iotide_report::{JobList, NodeEntry};
 
-/// What the page shows.
+/// Content of the page.
 #[derive(Debug)]
 pub struct SearchPage<'a> {
-    /// What was searched for; empty if nothing was.
+    /// Text that was searched for; empty if there was none.
     pub text: &'a Untrusted,
     /// Jobs that have it in id, program or command.
     pub jobs: &'a JobList,

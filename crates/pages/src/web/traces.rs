@@ -8,7 +8,7 @@ use iotide_look::{Plot, Untrusted, text};
 
 use super::{Frame, Page, path_part, time};
 
-/// What the page shows.
+/// Content of the page.
 #[derive(Debug)]
 pub struct TracePage<'a> {
     /// A job, `Node: NAME`, or `main` for the machine.

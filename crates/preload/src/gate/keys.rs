@@ -8,7 +8,7 @@ use iotide_wire::{GateChallenge, GateClaim, GateHello, GateKey, GateKeyText};
 use super::{SILENCE_NS, hear_all, send_all};
 use crate::{clock, sys};
 
-/// What the environment says of a key.
+/// Key that the environment names.
 #[derive(Clone, Copy)]
 enum Key {
     /// There is none.
@@ -62,7 +62,7 @@ pub fn is_wanted() -> bool {
     !matches!(get(), Key::NotNamed)
 }
 
-/// What became of a proof.
+/// Outcome of a proof.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
     /// There is an arbiter at the other end that knows the key, too.

@@ -224,7 +224,7 @@ fn receiving(function: MpiFunction, status: usize, call: impl FnOnce(usize) -> c
     result
 }
 
-/// What may be asked of MPI about a call's arguments.
+/// Access to MPI for questions about the arguments of a call.
 #[derive(Clone, Copy)]
 pub(super) struct Asked {
     abi: Abi,

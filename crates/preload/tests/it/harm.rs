@@ -1,4 +1,4 @@
-//! What a program might notice: nothing.
+//! Effects that a program might notice: none.
 
 use std::process::Command;
 

@@ -12,7 +12,7 @@ use iotide_wire::page::{Counters, Life, MpiFunction, PageHeader, PageLayer, Page
 use crate::mpi::N_RANKS;
 use crate::support::{Moved, compile_c, directory, library};
 
-/// What was read of a page.
+/// Contents of a page.
 pub struct Page {
     bytes: Vec<u8>,
     pub counters: Box<Counters>,
@@ -412,7 +412,7 @@ fn calls_of_mpi_are_counted_by_function_and_time_adds_up() {
     }
 }
 
-/// What a rank printed, where its output is a file.
+/// Returns the bytes that a rank printed, where its output is a file.
 fn stdout_of(page: &Page) -> u64 {
     let posix =
         page.counters.io_entries().filter(|(layer, op, ..)| *layer == PageLayer::Stdio && *op == Op::Write);

@@ -33,7 +33,7 @@ fn everything(mut connection: impl Read) -> Vec<u8> {
     received
 }
 
-/// What came on a connection and what stands in the file, together: blocks are in one of them.
+/// Checks the blocks of a connection and those of the file together: each block is in one of them.
 fn check(directory: &Path, output: &Output, received: &[u8], all_received: bool) {
     let listened = Process::from_bytes(received);
     let file = Trace::read(&directory.join("trace"));

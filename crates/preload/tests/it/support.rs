@@ -107,7 +107,7 @@ impl Moved {
     }
 }
 
-/// What one process left.
+/// Records of one process.
 #[derive(Debug, Default)]
 pub struct Process {
     pub path: PathBuf,
@@ -123,7 +123,7 @@ pub struct Process {
     pub n_damaged: usize,
 }
 
-/// What all processes left.
+/// Records of all processes.
 #[derive(Debug, Default)]
 pub struct Trace(pub Vec<Process>);
 

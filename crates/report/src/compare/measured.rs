@@ -24,7 +24,7 @@ pub struct MeasuredRun {
     pub(super) rhythms_unknown: bool,
 }
 
-/// What was done to one file of a run.
+/// Use of one file of a run.
 #[derive(Clone, Debug)]
 pub(super) struct MeasuredFile {
     pub(super) path: Untrusted,

@@ -1,4 +1,4 @@
-//! What is compared, what it is called, and which direction is better.
+//! Quantities that are compared: their names, and which direction is better.
 
 use iotide_look::text;
 use serde::Serialize;
@@ -108,7 +108,7 @@ impl Quantity {
         Self::ALL.into_iter().find(|quantity| quantity.key() == key)
     }
 
-    /// What people call it.
+    /// Returns its name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::RunTime => "run time",

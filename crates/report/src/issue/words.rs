@@ -1,4 +1,4 @@
-//! What each issue says, and what to do about it.
+//! Text of each issue, and advice on how to fix it.
 
 use iotide_analysis::{Cause, Issue, IssueId};
 use iotide_look::text;
@@ -25,7 +25,7 @@ impl Numbers<'_> {
     }
 }
 
-/// What is the case.
+/// Returns the description of the issue.
 pub(super) fn what(issue: &Issue) -> String {
     let n = Numbers(issue);
     let cause = &issue.cause;
@@ -210,7 +210,7 @@ fn folder(cause: &Cause) -> String {
     if is_plain { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
 }
 
-/// What to do, and the line to type.
+/// Returns the advice, and the line to type.
 pub(super) fn fix(issue: &Issue) -> (&'static str, Option<String>) {
     let n = Numbers(issue);
     let cause = &issue.cause;

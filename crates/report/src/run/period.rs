@@ -1,4 +1,4 @@
-//! What was found of a run's rhythm: the period, how sure that is, and how much its periods are alike.
+//! Rhythm of a run: the period, its confidence, and how much its periods are alike.
 
 use iotide_analysis::{Method, PeriodEstimate, RunAnalysis, RunConfig};
 use iotide_look::text;
@@ -28,13 +28,13 @@ pub struct Period {
     pub periods_s: Vec<f64>,
     /// The same with what is known of each.
     pub rhythms: Vec<Rhythm>,
-    /// What the autocorrelation says on its own.
+    /// Result of the autocorrelation on its own.
     pub autocorrelation: Option<Autocorrelation>,
     /// The confidence after the autocorrelation was heard.
     pub refined_confidence: Option<f64>,
     /// When the next phase is expected to begin, on the trace's clock.
     pub next_phase_s: Option<f64>,
-    /// What a phase moves, on average over the phases.
+    /// Bytes per phase, on average over the phases.
     #[serde(serialize_with = "whole_bytes_if_any")]
     pub bytes_per_phase: Option<f64>,
     /// Multiples of a candidate whose power stands out, the lowest first (`dft`).
@@ -165,7 +165,7 @@ impl Reason {
     }
 }
 
-/// What the autocorrelation says on its own.
+/// Result of the autocorrelation on its own.
 #[derive(Clone, Debug, Serialize)]
 pub struct Autocorrelation {
     /// The mean distance of its peaks.
@@ -259,7 +259,7 @@ pub struct Phase {
     pub start_s: f64,
     /// When it ends.
     pub end_s: f64,
-    /// What it moves.
+    /// Bytes that it moves.
     #[serde(serialize_with = "whole_bytes")]
     pub bytes: f64,
 }

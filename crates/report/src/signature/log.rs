@@ -9,7 +9,7 @@ use super::{GroupEntry, SignatureChart, SignatureEntry};
 use crate::run::Loss;
 use crate::{Ink, SCHEMA, text};
 
-/// What was looked at.
+/// Throughput log and runs that were analysed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LogSource {
     /// When the throughput log begins.
@@ -32,7 +32,7 @@ pub struct LogSource {
     pub n_rare: usize,
 }
 
-/// What was found in a log.
+/// Results of a log.
 #[derive(Clone, Debug)]
 pub struct LogReport {
     source: LogSource,
@@ -59,7 +59,7 @@ pub struct LogRow {
     pub n_used: usize,
     /// How many bursts it has.
     pub n_bursts: usize,
-    /// What a run moves.
+    /// Bytes that a run moves.
     pub bytes: f64,
     /// How long it is.
     pub duration_s: f64,
@@ -70,7 +70,7 @@ pub struct LogRow {
 }
 
 impl LogRow {
-    /// What all its runs moved.
+    /// Returns the bytes that all its runs moved.
     fn total_bytes(&self) -> f64 {
         self.bytes * self.group.runs as f64
     }
@@ -82,7 +82,7 @@ pub struct LogTile {
     total_bytes: f64,
     /// Whose it is.
     pub label: String,
-    /// What was found, in a sentence.
+    /// Result, in a sentence.
     pub headline: String,
     /// The signature beside its samples.
     pub chart: SignatureChart,
@@ -135,12 +135,12 @@ impl LogReport {
         self.rows.len()
     }
 
-    /// What comes before the entries in the JSON form; between them stands `,\n`.
+    /// Returns the JSON form up to the entries; between them stands `,\n`.
     pub fn json_head() -> String {
         format!("{{\n\"schema\": \"{SCHEMA}\",\n\"command\": \"signature\",\n\"signatures\": [\n")
     }
 
-    /// What comes behind the entries.
+    /// Returns the JSON form after the entries.
     pub fn json_tail(&self) -> String {
         format!(
             "\n],\n\"log\": {},\n\"failures\": {},\n\"losses\": {}\n}}\n",

@@ -29,10 +29,10 @@ pub struct SignatureReport {
     schema: &'static str,
     /// The command that was asked.
     pub command: &'static str,
-    /// What was found.
+    /// The signature.
     #[serde(flatten)]
     pub entry: SignatureEntry,
-    /// What is known to be missing from the samples.
+    /// Data known to be missing from the samples.
     pub losses: Vec<Loss>,
     /// Where the application would be disturbed least, if that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,15 +56,15 @@ pub struct SignatureEntry {
     pub bursts: Vec<BurstEntry>,
     /// The rhythm of the bursts.
     pub period: RhythmEntry,
-    /// What the samples show beside it.
+    /// Spread of the samples beside it.
     pub spread: SpreadEntry,
     /// How well the samples support it.
     pub confidence: f64,
     /// All it moves.
     pub bytes: f64,
-    /// What others do to the storage in the background.
+    /// Bandwidth of others in the background, in bytes per second.
     pub background_bps: f64,
-    /// What it rests on.
+    /// Samples that it rests on.
     pub samples: SamplesEntry,
 }
 
@@ -73,7 +73,7 @@ pub struct SignatureEntry {
 pub struct GroupEntry {
     /// Who ran it.
     pub user: Untrusted,
-    /// What the job is called.
+    /// Name of the job.
     pub name: Untrusted,
     /// On how many nodes; the fewest, if runs differ in it.
     pub nodes: Option<u64>,
@@ -112,7 +112,7 @@ pub struct BurstEntry {
     pub end_s: f64,
     /// Its highest bandwidth.
     pub peak_bps: f64,
-    /// What it moves.
+    /// Bytes that it moves.
     pub bytes: f64,
     /// The share of the samples that show it.
     pub support: f64,
@@ -143,7 +143,7 @@ pub struct SpreadEntry {
     pub high_bps: Vec<f64>,
 }
 
-/// What a signature rests on.
+/// Samples that a signature rests on.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SamplesEntry {
     /// How many went into it.

@@ -37,7 +37,7 @@ message iotide_signatures {
     required group burst_bytes (LIST) { repeated group list { required double element; } }
 }";
 
-/// What is held in memory before it is written: values of series, 8 bytes each.
+/// Values of series that are held in memory before they are written, 8 bytes each.
 const VALUES_PER_GROUP: usize = 1 << 21;
 
 /// Writes signatures, a row group at a time.

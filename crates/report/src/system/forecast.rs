@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Estimate, Repeated, SATURATED, busiest, is_number, requests};
 
-/// What is expected of the storage, or why nothing can be.
+/// Forecast for the storage, or why there is none.
 #[derive(Clone, Debug, Serialize)]
 pub struct Forecast {
     /// When it was made, in seconds since 1970: times count from there.
@@ -19,7 +19,7 @@ pub struct Forecast {
     pub storage: Option<ForecastStorage>,
     /// How often the jobs were simulated; each time with other chances.
     pub repetitions: usize,
-    /// What share of the repetitions the bands hold.
+    /// Share of the repetitions that the bands hold.
     pub confidence: f64,
     /// How many jobs run, of all users.
     pub n_jobs: usize,
@@ -35,11 +35,11 @@ pub struct Forecast {
     pub state: Vec<ForecastState>,
     /// The jobs that whoever asks may see.
     pub jobs: Vec<ForecastJob>,
-    /// What could not be taken into account.
+    /// Facts that could not be taken into account.
     pub losses: Vec<String>,
 }
 
-/// What the storage is taken to be.
+/// Storage as the forecast assumes it.
 #[derive(Clone, Debug, Serialize)]
 pub struct ForecastStorage {
     /// `file`: as the setting says; `observed`: as fast as the jobs were.
@@ -48,7 +48,7 @@ pub struct ForecastStorage {
     pub n_targets: usize,
     /// Bytes per second of one target.
     pub bandwidth_bps: Option<f64>,
-    /// What one stream gets at most.
+    /// Maximum bandwidth of one stream, in bytes per second.
     pub stream_bps: Option<f64>,
     /// Operations per second of one target.
     pub iops: Option<f64>,
@@ -106,12 +106,12 @@ impl ForecastStorage {
     }
 }
 
-/// What a forecast is made of.
+/// Data from which a forecast is made.
 #[derive(Debug)]
 pub struct ForecastParts<'a> {
-    /// What was simulated.
+    /// System that was simulated.
     pub system: &'a System,
-    /// What came of each repetition; there is one at least. The state may be that of all templates together.
+    /// Result of each repetition; there is one at least. The state may be that of all templates together.
     pub runs: &'a [Run],
     /// By template: what a job has alone.
     pub alone: &'a [Alone],

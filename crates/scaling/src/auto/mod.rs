@@ -27,7 +27,7 @@ const FALSE_GROWTH: f64 = 0.012;
 /// By how much of its size a cost that does not change scatters from point to point, at most, as a rule (docs/scaling.md, "Few points").
 const USUAL_SCATTER: f64 = 0.1;
 
-/// What [`FALSE_GROWTH`] may rise to where points without repetitions lie far apart.
+/// Largest value of [`FALSE_GROWTH`] where points without repetitions lie far apart.
 const MOST_FALSE_GROWTH: f64 = 0.25;
 
 /// How sure one must be that repetitions do not explain the gaps before they are no longer believed to.
@@ -132,7 +132,7 @@ impl Scatter {
     }
 }
 
-/// What the search found.
+/// Result of the search.
 pub(crate) struct Found {
     pub(crate) function: Function,
     pub(crate) alternatives: Vec<Alternative>,
@@ -620,7 +620,7 @@ fn proportional(shape: Shape) -> f64 {
     }
 }
 
-/// What is too improbable beside the best seen so far to win or to be heard.
+/// Limit below which a function is too improbable beside the best seen so far to win or to be listed.
 struct Limit {
     /// A sum of squares this many times the least is [`Limit::HOPELESS`] less probable.
     times_least: f64,

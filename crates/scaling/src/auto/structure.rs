@@ -87,7 +87,7 @@ fn shortlist(design: &AutoDesign, sample: &Sample, parameter: usize) -> Vec<usiz
     scored.into_iter().map(|(_, shape)| shape).collect()
 }
 
-/// What is left after `a + b t` on some points, and by how much of its size the line rises along `t`, in standard errors.
+/// Returns the sum of squares that `a + b t` leaves on some points, and by how much of its size the line rises along `t`, in standard errors.
 fn straight_line(line: &[usize], column: &[f64], sample: &Sample) -> Option<(f64, f64)> {
     let (mut w, mut wt, mut wy) = (0.0, 0.0, 0.0);
     for i in line {
@@ -175,7 +175,7 @@ fn starts_late(fit: &Fit, columns: &[&[f64]], parts: &[Part]) -> bool {
     is_product && *product > 0.0 && (0..columns[0].len()).all(|i| value(i) > 0.0)
 }
 
-/// What a term of two parameters is made of.
+/// Factor of a term of two parameters.
 #[derive(Clone, Copy)]
 enum Part {
     First,

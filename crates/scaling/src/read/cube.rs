@@ -98,7 +98,7 @@ fn parameters_of(folder: &str) -> Option<(Vec<String>, Vec<f64>)> {
     (!names.is_empty() && names.iter().all(|name| !name.is_empty())).then_some((names, values))
 }
 
-/// What one archive says.
+/// Content of one archive.
 struct Profile<'a> {
     files: HashMap<String, &'a [u8]>,
     metrics: Vec<Metric>,

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::{Collector, ReadError};
 use crate::measurement::{Experiment, Measurement, Summary, Values};
 
-/// What the first record is called.
+/// Name of the first record.
 const HEADER: &[u8] = b"EXTRAP_EXPERIMENT";
 
 /// The tag of a point, as it stands in the file behind its length.
@@ -59,7 +59,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Experiment, ReadError> {
     }
 }
 
-/// What the definitions say.
+/// Names from the definitions.
 #[derive(Default)]
 struct Names {
     parameters: Vec<String>,

@@ -83,7 +83,7 @@ pub(crate) struct PlainLine<'a> {
     pub(crate) callpath: Option<Cow<'a, str>>,
     pub(crate) metric: Option<Cow<'a, str>>,
     pub(crate) value: f64,
-    /// What stood before and after the value: a repetition differs in the value alone.
+    /// Text before and after the value: a repetition differs in the value alone.
     around: (&'a str, &'a str),
 }
 

@@ -95,7 +95,7 @@ pub enum ReadError {
     /// The JSON is broken.
     #[error("the JSON is broken: {fault}")]
     Json {
-        /// What and where.
+        /// Fault and its place.
         fault: String,
     },
     /// A part that must be there is not.

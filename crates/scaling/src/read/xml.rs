@@ -1,6 +1,6 @@
 //! As much XML as a Cube profile's `anchor.xml` needs: elements, attributes, text.
 
-/// What comes next in a document.
+/// Next piece of a document.
 #[derive(Debug, PartialEq)]
 pub(super) enum Piece {
     /// An element begins; one that ends at once is followed by its end.

@@ -63,7 +63,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Result<u32, ZipError> {
     Ok(u32::from(u16_at(bytes, at)?) | u32::from(u16_at(bytes, at.saturating_add(2))?) << 16)
 }
 
-/// What is wrong with an archive.
+/// Fault of an archive.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ZipError {
     /// No directory at the end.

@@ -1,4 +1,4 @@
-//! What a model claims, and what it must not claim.
+//! Claims that a model makes, and claims that it must not make.
 
 use iotide_scaling::{FitConfig, Measurement, Model, fit};
 

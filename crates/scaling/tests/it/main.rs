@@ -3,5 +3,5 @@
 
 /// Models that Extra-P made of its own examples, reproduced.
 mod golden;
-/// What a model claims, and what it must not claim.
+/// Claims that a model makes, and claims that it must not make.
 mod honest;

@@ -29,11 +29,11 @@ pub enum Step {
 pub struct Proposal {
     /// The rule that permits it.
     pub rule: usize,
-    /// What it changes.
+    /// Change it makes.
     pub change: Change,
-    /// What it rests on, in words.
+    /// Evidence it rests on, in words.
     pub evidence: Vec<String>,
-    /// What is expected to come of it; `None` if nobody can tell.
+    /// Expected effect; `None` if it cannot be estimated.
     pub expected: Option<Effect>,
     /// The shares of their time that jobs are expected to lose by it, by [`JobFacts::key`]; those that gain have negative ones.
     pub expected_losses: Vec<(String, f64)>,
@@ -54,7 +54,7 @@ pub struct RuleState {
     pub judged: VecDeque<(Option<f64>, f64)>,
     /// When its decisions of the last hour were taken.
     taken_s: VecDeque<f64>,
-    /// What is not proposed again before some time.
+    /// Changes that are not proposed again before some time.
     put_off: Vec<PutOff>,
     /// Jobs of which something was taken back, and until when what they do is no baseline for anything else.
     settling: Vec<(String, f64)>,
@@ -75,7 +75,7 @@ struct PutOff {
 /// A measurement under way.
 #[derive(Clone, Debug)]
 struct Trial {
-    /// What is measured: one decision, or several that followed each other before one could tell of the first.
+    /// Decisions that are measured: one, or several that followed each other before the effect of the first could be measured.
     ids: Vec<u64>,
     rule: usize,
     measure: Measure,
@@ -89,7 +89,7 @@ struct Trial {
 }
 
 impl Trial {
-    /// What is in force has changed: what comes from now on counts.
+    /// Restarts the measurement because the decisions in force have changed: only later samples count.
     fn restart(&mut self, now_s: f64) {
         self.until_s += now_s - self.from_s;
         self.from_s = now_s;
@@ -113,7 +113,7 @@ pub struct Controller {
     next_id: u64,
     history: History,
     trials: Vec<Trial>,
-    /// What decisions that were in force at the last look cost jobs, where that was no reason to take them back, and when that was measured.
+    /// Losses of jobs by decisions that were in force at the last look, where they were no reason to take these back, and when they were measured.
     costs: BTreeMap<u64, (f64, Vec<JobLoss>)>,
     /// Changes of size whose job is not seen, and since when.
     unseen_s: BTreeMap<u64, f64>,
@@ -122,15 +122,16 @@ pub struct Controller {
 impl Controller {
     /// Decisions that are remembered; those that stand are never forgotten.
     const MOST_DECISIONS: usize = 1000;
-    /// What makes the I/O of jobs slower by more than this in the mean, or costs one of them more than this of its time, is taken back.
+    /// Harm from which on a decision is taken back: the I/O of jobs is slower by more than this in the mean, or one of them loses more than
+    /// this of its time.
     pub const MOST_HARM: f64 = 0.02;
     /// A job that was not seen for so long has ended.
     const ENDED_S: f64 = 60.0;
     /// After so many decisions a rule is judged by their mean.
     const N_JUDGED: usize = 3;
-    /// What was declined is not thought of again for so long.
+    /// Time for which a declined decision is not considered again.
     const PUT_OFF_S: f64 = 60.0;
-    /// What did harm is not tried again for so many windows; twice as many the next time.
+    /// Number of windows for which a harmful decision is not tried again; twice as many the next time.
     const HARM_PUT_OFF: f64 = 10.0;
     /// A put-off doubles so often.
     const MOST_DOUBLINGS: u32 = 10;
@@ -166,7 +167,7 @@ impl Controller {
         self.is_dry_run
     }
 
-    /// What jobs have done of late.
+    /// Returns the I/O of jobs in the last minutes.
     pub fn history(&self) -> &History {
         &self.history
     }
@@ -176,7 +177,7 @@ impl Controller {
         self.decisions.values()
     }
 
-    /// What a decision changes.
+    /// Returns the change that a decision makes.
     pub fn change(&self, id: u64) -> Option<&Change> {
         self.decisions.get(&id).map(|decision| &decision.change)
     }
@@ -265,7 +266,7 @@ impl Controller {
         steps
     }
 
-    /// What a trial came to, and who has lost time by it.
+    /// Returns the effect that a trial measured, and the jobs that lost time by it.
     fn measured(&self, trial: &Trial, now_s: f64) -> (Verdict, Vec<JobLoss>) {
         let after_s = [trial.from_s, now_s];
         let Trial { measure, concerned, before_s, .. } = trial;
@@ -294,7 +295,7 @@ impl Controller {
     }
 
     /// The share of its time that decisions in force cost a job, as was measured up to some time: what is measured at the same time may be the same loss.
-    /// What others brought the job is not set against that.
+    /// Gains of the job from other decisions are not set against that.
     fn cost_of(&self, job: &str, until_s: f64) -> f64 {
         let costs = self.costs.values().filter(|(at_s, _)| *at_s <= until_s);
         costs.flat_map(|(_, losses)| losses).filter(|loss| loss.job == job).map(|loss| loss.time).sum()
@@ -645,7 +646,7 @@ impl Controller {
         put_off.push(now);
     }
 
-    /// What was declined time and again is told once.
+    /// Removes earlier declined decisions like this one: a change declined time and again is listed once.
     fn forget_like(&mut self, rule: usize, change: &Change) {
         self.decisions.retain(|_, it| {
             it.rule != rule

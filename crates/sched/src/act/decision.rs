@@ -3,12 +3,12 @@
 use super::JobLoss;
 use crate::known::{HARDLY_NEW, are_within};
 
-/// What a decision changes.
+/// Change that a decision makes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// Periods of jobs, as an arbiter or a mount shall take them.
     Periods(Vec<NewPeriod>),
-    /// What a job writes here goes there while it computes.
+    /// Staging: data that a job writes here is moved there while it computes.
     Stage {
         /// The job, by [`JobFacts::key`](super::JobFacts::key).
         job: String,
@@ -57,22 +57,22 @@ impl Change {
 pub struct NewPeriod {
     /// The job.
     pub job: String,
-    /// What the arbiter calls it.
+    /// Its name at the arbiter.
     pub at: String,
-    /// What it took its period to be until now.
+    /// Period that the arbiter assumed until now.
     pub former_s: Option<f64>,
-    /// What it shall take it to be.
+    /// Period that the arbiter shall assume.
     pub period_s: f64,
 }
 
-/// What changes by how much.
+/// Change of a quantity, by how much.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effect {
-    /// What.
+    /// The quantity.
     pub quantity: Quantity,
-    /// What it is, or would be, without the decision.
+    /// Its value without the decision, measured or expected.
     pub without: f64,
-    /// What it is, or would be, with it.
+    /// Its value with the decision, measured or expected.
     pub with: f64,
 }
 
@@ -109,7 +109,7 @@ impl Quantity {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::IoTime, Self::UntilSafe, Self::RunTime, Self::Wait, Self::Turnaround];
 
-    /// What it is called in answers.
+    /// Returns its name in answers.
     pub fn name(self) -> &'static str {
         match self {
             Self::IoTime => "io_time",
@@ -120,7 +120,7 @@ impl Quantity {
         }
     }
 
-    /// What people call it.
+    /// Returns its name in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::IoTime => "time in I/O per byte",
@@ -132,7 +132,7 @@ impl Quantity {
     }
 }
 
-/// What became of a decision.
+/// Outcome of a decision.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
     /// It would have been taken; this is a dry run.
@@ -145,12 +145,12 @@ pub enum State {
     Failed(String),
     /// It was taken back.
     Undone(String),
-    /// What it was about has ended.
+    /// Its subject has ended.
     Over,
 }
 
 impl State {
-    /// What it is called in answers.
+    /// Returns its name in answers.
     pub fn name(&self) -> &'static str {
         match self {
             Self::DryRun => "dry run",
@@ -171,7 +171,7 @@ impl State {
     }
 }
 
-/// What was measured of the effect.
+/// Measured effect of a decision.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// It is too early to tell.
@@ -191,13 +191,13 @@ pub struct Decision {
     pub rule: usize,
     /// When it was taken.
     pub at_s: f64,
-    /// What it changes.
+    /// Change it makes.
     pub change: Change,
-    /// What it rests on, in words.
+    /// Evidence it rests on, in words.
     pub evidence: Vec<String>,
-    /// What is expected to come of it.
+    /// Expected effect.
     pub expected: Option<Effect>,
-    /// What came of it.
+    /// Measured effect.
     pub verdict: Verdict,
     /// The jobs that lost too much of their time by it, who lost most first.
     pub harmed: Vec<JobLoss>,

@@ -1,4 +1,4 @@
-//! What becomes of decisions when something fails at any moment: laws, on a small model of a storage whose arbiter is lent periods.
+//! Outcome of decisions when something fails at any moment: laws, on a small model of a storage whose arbiter is lent periods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ const LENT: u32 = 5;
 /// How often harm puts a change off, in windows, the first time.
 const PUT_OFF: u32 = 20;
 
-/// What fails.
+/// Failure of a part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     None,
@@ -94,14 +94,14 @@ struct Group {
 struct World {
     case: Case,
     controller: Controller,
-    /// What the arbiter has: a job's period, by whom, and until when.
+    /// Periods at the arbiter: a job's period, by whom, and until when.
     lent: BTreeMap<usize, (usize, u64, u32)>,
     bytes: [u64; N_JOBS],
     io_s: [f64; N_JOBS],
     waiting_s: f64,
     done: BTreeSet<u64>,
     undone: BTreeSet<u64>,
-    /// What did harm: when it may be tried again, and how often it did.
+    /// Harmful decisions: when one may be tried again, and how often it did harm.
     put_off: BTreeMap<(usize, usize), (u32, u32)>,
     groups: Vec<Group>,
     n_harms: u32,
@@ -372,7 +372,8 @@ proptest! {
         World::new(case).run();
     }
 
-    /// What pays for all but one stands only if that one loses next to nothing: no job is slower by more than 2 % of its time for longer than it takes to tell.
+    /// Bounds the loss of a single job: a decision that pays for all but one stands only if that one loses next to nothing, so no job is
+    /// slower by more than 2 % of its time for longer than the measurement takes.
     #[test]
     fn no_job_is_slower_by_more_than_it_may_be_for_longer_than_it_takes_to_tell(
         case in cases(&[Fault::None], &[0.5, 0.8, 1.0], &ANY_VICTIMS)

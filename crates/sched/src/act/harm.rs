@@ -1,4 +1,4 @@
-//! What a decision costs single jobs, whatever it brings the others.
+//! Cost of a decision for single jobs, whatever it brings the others.
 
 use super::tests::{job, periods, proposal, rule};
 use super::*;
@@ -39,7 +39,7 @@ fn controller(n_rules: usize) -> Controller {
     Controller::new(rules, false, 1)
 }
 
-/// What jobs do, second by second, and what is decided meanwhile: `act` sees each second, and the jobs as they are then.
+/// Actions of jobs, second by second, and the decisions meanwhile: `act` sees each second, and the jobs as they are then.
 struct Play {
     models: Vec<Model>,
     controller: Controller,

@@ -1,10 +1,10 @@
-//! What jobs have moved and how long it took them, over the last minutes: by it the effect of a decision is measured.
+//! Bytes that jobs have moved, and the time it took, over the last minutes: by it the effect of a decision is measured.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::{Effect, JobFacts, Quantity};
 
-/// What a job had done at some time.
+/// Totals of a job at some time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// When.
@@ -23,7 +23,7 @@ pub struct History {
     jobs: HashMap<String, Past>,
 }
 
-/// What one job has done.
+/// Recent totals of one job.
 #[derive(Clone, Debug, Default)]
 struct Past {
     samples: VecDeque<Sample>,
@@ -44,7 +44,7 @@ impl Past {
     }
 }
 
-/// What a job loses by a decision.
+/// Loss of a job by a decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobLoss {
     /// The job, by [`JobFacts::key`].

@@ -1,4 +1,4 @@
-//! What may be done, to which jobs, and how much of it.
+//! Permitted actions, the jobs they apply to, and their limits.
 
 use crate::LEAST_CONFIDENCE;
 
@@ -17,7 +17,7 @@ impl Actor {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Sets, Self::Stage, Self::Resize];
 
-    /// What it is called in settings and answers.
+    /// Returns its name in settings and answers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sets => "sets",
@@ -35,7 +35,7 @@ impl Actor {
 /// One permission.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// What people call it; no other has the name.
+    /// Its name; no other rule has it.
     pub name: String,
     /// Who acts by it.
     pub actor: Actor,
@@ -122,7 +122,7 @@ pub struct Limits {
     pub most_jobs: usize,
     /// Decisions in an hour.
     pub most_per_hour: usize,
-    /// What a decision must be expected to save at least, as a share.
+    /// Least saving that must be expected of a decision, as a share.
     pub least_gain: f64,
     /// Below this confidence a period is a guess.
     pub least_confidence: f64,
@@ -134,7 +134,7 @@ impl Default for Limits {
     }
 }
 
-/// What is measured of a running job.
+/// Measurements of a running job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobFacts {
     /// Its id.
@@ -143,7 +143,7 @@ pub struct JobFacts {
     pub uid: u32,
     /// Its user's name.
     pub user: String,
-    /// What its program is called.
+    /// Name of its program.
     pub program: String,
     /// The partition it runs in.
     pub partition: String,
@@ -153,9 +153,9 @@ pub struct JobFacts {
     pub period_s: Option<f64>,
     /// How sure that is.
     pub confidence: f64,
-    /// What a phase moves.
+    /// Bytes that a phase moves.
     pub bytes_per_phase: Option<f64>,
-    /// What it has read and written so far.
+    /// Bytes it has read and written so far.
     pub bytes: u64,
     /// How long its threads were in calls that read and write so far.
     pub io_s: f64,

@@ -8,7 +8,7 @@ use crate::known::{AcceptedHints, KnownJob};
 /// A job as an arbiter or a mount sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AtTarget {
-    /// What it is called there: its id, or `uid:1000/ID`.
+    /// Its name there: its id, or `uid:1000/ID`.
     pub name: String,
     /// The period it is taken to have.
     pub period_s: Option<f64>,
@@ -17,7 +17,7 @@ pub struct AtTarget {
 }
 
 impl From<&JobFacts> for KnownJob {
-    /// What is measured of a job now.
+    /// Takes over the present measurements of a job.
     fn from(job: &JobFacts) -> Self {
         Self {
             job: job.id.clone(),
@@ -34,8 +34,8 @@ fn is_same_set(a_s: f64, b_s: f64) -> bool {
     (a_s / b_s).log10().abs() < 0.5
 }
 
-/// What a target should be told of jobs: of those that a rule is about, those whose period it does not know, or takes for another. A period that
-/// somebody else gave it is left alone; `held` are those that it was given by this rule.
+/// Returns the periods to send to a target: of jobs that a rule is about, those whose period the target does not have, or has wrong. A
+/// period from another source is left alone; `held` are those that the target has from this rule.
 pub fn period_changes(
     rule: &Rule,
     jobs: &[JobFacts],

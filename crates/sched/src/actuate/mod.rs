@@ -163,7 +163,7 @@ impl Controller for ConfigFs {
 #[derive(Clone, Debug)]
 pub struct LustreTbf {
     settings: TbfSettings,
-    /// What the server did before, and will do again.
+    /// Policies of the server before, restored later.
     former: Vec<String>,
     is_enabled: bool,
     n_rules: u64,
@@ -172,12 +172,12 @@ pub struct LustreTbf {
     doubtful: Vec<String>,
 }
 
-/// What a Lustre server can do, and how it is told.
+/// Capabilities of a Lustre server, and how it is configured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TbfSettings {
     /// RPCs a second that the server can take from all jobs together.
     pub capacity_rps: f64,
-    /// What every job may send at least, so that one that begins is seen.
+    /// Least rate of every job, so that a job that begins is seen.
     pub least_rps: f64,
     /// How much more than it was seen to send a job may send, as a share of it.
     pub headroom: f64,
@@ -210,7 +210,7 @@ impl LustreTbf {
         }
     }
 
-    /// What to run to see which policies a server uses; its output is for [`former_policies`].
+    /// Command that shows which policies a server uses; its output is for [`former_policies`].
     pub const SEE_POLICIES: [&str; 4] = ["lctl", "get_param", "-n", "ost.OSS.ost_io.nrs_policies"];
 
     /// Notes what the server does now, so that it is put back in the end.

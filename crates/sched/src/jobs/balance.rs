@@ -113,7 +113,7 @@ fn fill_in(cluster: &mut Cluster<'_>, head: usize) -> bool {
     true
 }
 
-/// What running jobs ask the storage for, in bytes per second.
+/// Returns the demand of running jobs on the storage, in bytes per second.
 fn demand_bps(cluster: &Cluster<'_>) -> f64 {
     let running = cluster.running().filter_map(|job| Some((&cluster.jobs[job], cluster.run(job)?.nodes)));
     let bytes_per_ms = running.filter_map(|(at, nodes)| {

@@ -7,7 +7,7 @@ use super::storage::IoNodes;
 use super::tide;
 use super::waiting::{Gap, Waiting};
 
-/// What a scheduler decides.
+/// Decision of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// A job that waited starts.
@@ -40,7 +40,7 @@ pub enum Decision {
 pub struct JobRun {
     /// When it was started.
     pub start_ms: i64,
-    /// What it holds.
+    /// Nodes it holds.
     pub nodes: u32,
     /// When its limit ends it if its size stays: what reservations count on.
     pub limit_end_ms: i64,
@@ -114,7 +114,7 @@ impl JobRun {
         whole_ms(since_ms + ((job.limit_share() - banked) * job.time_ms(to)).max(0.0))
     }
 
-    /// What is banked, and when work goes on, if it is resized now: an unspent pause is added to the new one.
+    /// Returns the banked work and the time at which work goes on, if it is resized now: an unspent pause is added to the new one.
     fn pause(&self, now_ms: i64, to: u32, cost: ResizeCost) -> (f64, f64) {
         let unspent_ms = (self.since_ms - now_ms as f64).max(0.0);
         let banked = if self.time_ms > 0.0 { self.spent(now_ms) } else { 0.0 };
@@ -172,7 +172,7 @@ pub struct Cluster<'a> {
     pub(super) decisions: Vec<Decision>,
 }
 
-/// What a waiting job is promised.
+/// Promise to a waiting job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
     /// When enough nodes will be free at the latest; `None` if never, as far as can be foreseen.
@@ -345,7 +345,7 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// What the first of the queue is promised, given that it needs `nodes`.
+    /// Returns the promise to the first of the queue, given that it needs `nodes`.
     pub fn reservation(&self, nodes: u32) -> Reservation {
         if nodes <= self.free {
             return Reservation { at_ms: Some(self.now_ms), extra: self.free - nodes };

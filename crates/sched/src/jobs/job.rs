@@ -1,6 +1,6 @@
-//! What is known of a job before it runs: sizes, times, and how its time changes with its size.
+//! Known facts about a job before it runs: sizes, times, and how its time changes with its size.
 
-/// What may be done to a job's size, and by whom (Feitelson & Rudolph, 1996).
+/// Permitted changes of a job's size, and by whom (Feitelson & Rudolph, 1996).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JobKind {
     /// Nothing: it runs at one size.
@@ -66,7 +66,7 @@ impl Speedup {
 /// A job as a scheduler sees it. Times are milliseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchJob {
-    /// What may be done to its size.
+    /// Permitted changes of its size.
     pub kind: JobKind,
     /// When it is submitted.
     pub submit_ms: i64,
@@ -82,13 +82,13 @@ pub struct BatchJob {
     pub runtime_ms: f64,
     /// Its limit at the reference size.
     pub walltime_ms: f64,
-    /// What earlier runs suggest its time is; decisions are made by it.
+    /// Time that earlier runs suggest; decisions are made by it.
     pub recorded_ms: f64,
     /// Higher goes first.
     pub priority: i64,
     /// How its time changes with its size.
     pub speedup: Speedup,
-    /// What it reads and writes in all, if known.
+    /// Bytes it reads and writes in all, if known.
     pub io_bytes: Option<f64>,
     /// How far what decisions are made by is off the truth.
     pub errors: EstimateErrors,
@@ -176,7 +176,7 @@ pub(super) fn whole_ms(time_ms: f64) -> i64 {
 /// Later than anything: times beyond it are not told apart, and sums of them do not overflow.
 const NEVER_MS: i64 = i64::MAX / 4;
 
-/// What a change of size costs the job.
+/// Cost of a change of size for the job.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ResizeCost {
     /// Each time.

@@ -128,7 +128,7 @@ impl Rules<'_> {
         }
     }
 
-    /// What it may give to others of higher priority.
+    /// Returns the number of nodes it may give to jobs of higher priority.
     fn share(&self, at: &BatchJob, nodes: u32) -> u32 {
         let most = nodes.saturating_sub(at.nodes_min);
         let share = match self.way {

@@ -21,9 +21,9 @@ pub(super) struct Plan {
 pub(super) struct Planned {
     pub(super) job: usize,
     pub(super) rank: u32,
-    /// What it has now; 0 if it waits.
+    /// Nodes it has now; 0 if it waits.
     pub(super) had: u32,
-    /// What it is to have.
+    /// Nodes it is to have.
     pub(super) nodes: u32,
     pub(super) min: u32,
     pub(super) preferred: u32,

@@ -22,7 +22,7 @@ pub enum JobPolicy {
     CommonPool,
     /// All malleable jobs stand equally far between their least and their largest size.
     Average,
-    /// What runs asks the storage for as much as the workload does on average.
+    /// Running jobs demand as much of the storage as the workload does on average.
     IoBalance,
     /// EASY where malleable jobs count as holding their least size; what they have above it is lent to who waits.
     Tide,
@@ -55,9 +55,9 @@ pub enum MebfForm {
 pub struct PolicyKnobs {
     /// γ: a job is shrunk if it takes at most this many times as long.
     pub gamma: f64,
-    /// What share of its nodes a job hands off.
+    /// Share of its nodes that a job hands off.
     pub sharing_factor: f64,
-    /// What share of its nodes a job keeps to spare.
+    /// Share of its nodes that a job keeps to spare.
     pub limit: f64,
     /// A job with less than this share of its time left is left alone.
     pub soon: f64,

@@ -4,7 +4,7 @@ use super::cluster::{Cluster, Decision};
 use super::job::{BatchJob, EstimateErrors, JobKind, ResizeCost, Speedup};
 use super::policy::{JobPolicy, PolicyKnobs, schedule};
 
-/// What a user says of a job that may be resized: `iotide:min=2,max=16` in its comment, optionally `serial=0.1`.
+/// User's mark of a job that may be resized: `iotide:min=2,max=16` in its comment, optionally `serial=0.1`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MalleableMark {
     /// The least size.
@@ -59,11 +59,11 @@ pub struct ListedJob {
     pub submit_s: f64,
     /// Higher goes first.
     pub priority: i64,
-    /// What its user says.
+    /// Mark of its user.
     pub mark: Option<MalleableMark>,
     /// Whether its size must stay for now: it is being resized.
     pub is_busy: bool,
-    /// What models of its application say it takes at some numbers of nodes, in ascending order; empty if there are none. Only ratios count.
+    /// Times it takes at some numbers of nodes by models of its application, in ascending order; empty if there are none. Only ratios count.
     pub times: Vec<(u32, f64)>,
 }
 
@@ -148,7 +148,7 @@ pub fn wanted_resizes(
     wanted
 }
 
-/// What waits is started by the batch system, at the size it asks for: only what runs is malleable.
+/// Converts a listed job. The batch system starts waiting jobs, at the size they ask for: only running jobs are malleable.
 fn batch_job(job: &ListedJob, n_nodes: u32) -> BatchJob {
     let is_malleable = job.mark.is_some() && job.elapsed_s.is_some();
     let (min, max, speedup) = match job.mark.filter(|_| is_malleable) {

@@ -7,13 +7,13 @@ use crate::{IoProfile, LEAST_CONFIDENCE};
 
 /// A period must be found so often before it replaces another.
 const N_FINDINGS: u32 = 2;
-/// What was found less than this after the last is the same finding, asked for again.
+/// Time after the last finding within which the same finding counts as asked for again.
 const APART_S: f64 = 0.5;
 /// Nobody is lost sooner: a daemon that is started anew needs its time.
 const LEAST_PATIENCE_S: f64 = 10.0;
 /// Who acts by himself waits until a period was found for so many periods.
 const STEADY_PERIODS: f64 = 1.5;
-/// What is observed contradicts what is said if they differ by this factor …
+/// Factor from which on an observation contradicts the source …
 const CONTRADICTS: f64 = 1.5;
 /// … so often in a row.
 const N_CONTRADICTIONS: u32 = 3;
@@ -41,7 +41,7 @@ struct Hint {
     held: Option<Finding>,
     /// When it was first found, if the last look found it, too, as all did in between.
     since_s: Option<f64>,
-    /// What would replace it, and how often it was found.
+    /// Finding that would replace it, and how often it was found.
     rival: Option<(Finding, u32)>,
     /// The same of what would replace it.
     rival_since_s: Option<f64>,

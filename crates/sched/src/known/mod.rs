@@ -1,4 +1,4 @@
-//! What others know of jobs, and how far an actor goes by it.
+//! Hints about jobs from other sources, and how far an actor relies on them.
 //!
 //! An actor (a mount, an arbiter, whoever tells a file system) can see jobs itself, and be told of them by somebody who sees more: a daemon, a detector, a
 //! table. What it is told is a [`KnownJob`] per job and look; [`AcceptedHints`] makes of many looks the periods to go by.
@@ -26,10 +26,10 @@ pub const HARDLY_NEW: f64 = 1.25;
 /// After so many periods without anything new, whoever predicted is taken for lost.
 pub const LOST_AFTER_PERIODS: f64 = 3.5;
 
-/// What somebody else knows of a job.
+/// Hint of another source about a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KnownJob {
-    /// What the job is called there: as the batch system does, with `.r1` behind it if it was requeued.
+    /// Name of the job there: as in the batch system, with `.r1` behind it if it was requeued.
     pub job: String,
     /// Whose it is, if that is known.
     pub uid: Option<u32>,
@@ -41,16 +41,16 @@ pub struct KnownJob {
     pub age_s: f64,
     /// Its next phase, on a clock that is 0 now.
     pub forecast: Option<Forecast>,
-    /// What it does at the storage, if whoever is asked sees that.
+    /// Load of the job on the storage, if the source measures it.
     pub load: Option<Load>,
 }
 
-/// What a job does at a storage.
+/// Load of a job on a storage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     /// Whether it wants something.
     pub is_active: bool,
-    /// What it moved of late.
+    /// Bandwidth of late, in bytes per second.
     pub bandwidth_bps: f64,
     /// How far its phases are seen to be apart there, where nobody has said so.
     pub seen_period_s: Option<f64>,
@@ -58,10 +58,10 @@ pub struct Load {
 
 /// Somebody who knows jobs, and can be asked again and again. Waits for an answer for a few seconds at most.
 pub trait HintSource: fmt::Debug + Send + Sync {
-    /// What it is called.
+    /// Returns its name.
     fn name(&self) -> String;
 
-    /// What is known now; why nothing is.
+    /// Returns the present hints, or the reason why there are none.
     fn ask(&self) -> Result<Vec<KnownJob>, String>;
 
     /// Is told what became of it, for those who look on: that it is silent, or wrong, or heeded again.

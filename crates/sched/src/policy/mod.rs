@@ -110,7 +110,7 @@ const BEHIND: f64 = 1e-12;
 pub struct Placement {
     /// Its set.
     pub set: SetId,
-    /// What the set is worth; positive. Sets that are active at the same time share bandwidth as `p_i / Σp`.
+    /// Priority of the set; positive. Sets that are active at the same time share bandwidth as `p_i / Σp`.
     pub priority: f64,
 }
 

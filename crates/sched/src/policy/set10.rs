@@ -22,7 +22,7 @@ pub(super) fn place(job: JobId, profile: Option<&IoProfile>, unknown: UnknownJob
 /// Between those of the sets around 10 and 100 seconds, as in RR-9537.
 const UNKNOWN_PRIORITY: f64 = 1.0 / 50.0;
 
-/// What becomes of a job whose rhythm is not known yet.
+/// Rule for jobs whose rhythm is not known yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownJobs {
     /// They share one set and so take turns. Better than RR-9537's rule: jobs that start together stagger at once.

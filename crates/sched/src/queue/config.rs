@@ -7,11 +7,11 @@ use crate::{Policy, Rules};
 pub struct QueueConfig {
     /// Which jobs share a set, and what the sets are worth.
     pub policy: Policy,
-    /// What a set's share is counted in.
+    /// Unit in which a set's share is counted.
     pub credit: Credit,
     /// Which job of a set goes first.
     pub order: Order,
-    /// What the others of a set do while the first has no request.
+    /// Rule for the others of a set while the first has no request.
     pub exclusivity: Exclusivity,
     /// How jobs that wait long are helped; `None` lets them starve.
     pub ageing: Option<Ageing>,
@@ -44,7 +44,7 @@ impl QueueConfig {
     }
 }
 
-/// What a set's share is counted in.
+/// Unit in which a set's share is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credit {
     /// As in RR-9537: each set in turn has so many requests served as its priority is larger than the least.
@@ -62,7 +62,7 @@ pub enum Order {
     Id,
 }
 
-/// What the others of a set do while the first has no request.
+/// Rule for the others of a set while the first has no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exclusivity {
     /// They are served, as in RR-9537: the storage is never idle while a request waits.

@@ -306,12 +306,12 @@ impl Queue {
         &self.config
     }
 
-    /// What is known of a job.
+    /// Returns the state of a job; `None` if the queue has no such job.
     pub fn job(&self, job: JobId) -> Option<JobView> {
         self.job_of.get(job).map(|at| self.view(at))
     }
 
-    /// What is known of every job, by id.
+    /// Returns the state of every job, by id.
     pub fn jobs(&self) -> Vec<JobView> {
         let mut views: Vec<JobView> = self.job_of.places().map(|at| self.view(at)).collect();
         views.sort_by_key(|view| view.job);
@@ -487,7 +487,7 @@ pub struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u64);
 
-/// What the queue knows of a job.
+/// State of a job in the queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct JobView {
     /// The job.
@@ -496,7 +496,7 @@ pub struct JobView {
     pub profile: Option<IoProfile>,
     /// Its set.
     pub set: SetId,
-    /// What that is worth.
+    /// Priority of that set.
     pub priority: f64,
     /// Requests that wait.
     pub n_queued: usize,
@@ -508,7 +508,7 @@ pub struct JobView {
     pub phase_start_s: Option<f64>,
     /// When it last sent a request or had one served.
     pub last_active_s: f64,
-    /// What has been served to it.
+    /// Bytes served to it.
     pub bytes_served: u64,
     /// The job of its set whose turn it is, while requests of this one wait.
     pub waits_for: Option<JobId>,

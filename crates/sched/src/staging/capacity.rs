@@ -7,7 +7,7 @@ const N_PHASES: usize = 8;
 /// Phases are taken to be larger than expected by this factor.
 const SAFETY: f64 = 1.1;
 
-/// What is known of the buffer and of the time to come.
+/// State of the buffer, and the expected time to come.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outlook {
     pub(super) now_s: f64,
@@ -20,7 +20,7 @@ pub(super) struct Outlook {
     pub(super) phase: Option<(f64, f64)>,
 }
 
-/// What has to be moved although the job does I/O.
+/// Data that has to be moved although the job does I/O.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Deficit {
     pub(super) bytes: f64,

@@ -26,7 +26,7 @@ pub struct Controller {
     settings: Settings,
     rhythm: Rhythm,
     rates_bps: VecDeque<f64>,
-    /// What of them is relied on.
+    /// Rate that is relied on, derived from them.
     rate_bps: Option<f64>,
     levels: Levels,
     now_s: f64,
@@ -44,14 +44,14 @@ struct Last {
     is_beside_job: bool,
 }
 
-/// What a caller sees when it asks.
+/// Observations of a caller when it asks.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Seen {
     /// The time.
     pub now_s: f64,
     /// How full the buffer is.
     pub used_bytes: f64,
-    /// What could be moved now.
+    /// Bytes that could be moved now.
     pub eligible_bytes: f64,
     /// The job is over, or everything has to go for another reason (a signal, a deadline).
     pub is_over: bool,
@@ -59,7 +59,7 @@ pub struct Seen {
     pub has_fault: bool,
 }
 
-/// What to do now.
+/// Decision of the controller: move data now, or not, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision {
     /// In one word.
@@ -70,15 +70,15 @@ pub struct Decision {
     pub look_again_s: f64,
     /// For what reason.
     pub why: Why,
-    /// What that rests on.
+    /// Basis of that reason.
     pub basis: Basis,
-    /// What has to be moved although the job does I/O; 0 if everything fits.
+    /// Bytes that have to be moved although the job does I/O; 0 if everything fits.
     pub deficit_bytes: f64,
     /// When the buffer is full if data is moved in gaps alone; `None` if that cannot be seen.
     pub full_at_s: Option<f64>,
 }
 
-/// What to do, in one word.
+/// Action, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// Move everything, whatever the job does.
@@ -99,7 +99,7 @@ impl State {
     /// All of them, in the order of the rules.
     pub const ALL: [Self; 6] = [Self::Flush, Self::Stuck, Self::Idle, Self::Drain, Self::Hold, Self::Run];
 
-    /// What people call it.
+    /// Returns its name in words.
     pub fn name(self) -> &'static str {
         match self {
             Self::Flush => "flush",
@@ -162,23 +162,23 @@ impl fmt::Display for Why {
     }
 }
 
-/// What decisions rest on.
+/// Basis of decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Basis {
     /// Predictions.
     Predictions,
-    /// What the job does: there were no predictions yet.
+    /// Activity of the job: there were no predictions yet.
     Activity,
-    /// What the job does: predictions have stopped.
+    /// Activity of the job: predictions have stopped.
     Lost,
-    /// What the job does: phases did not come as predicted.
+    /// Activity of the job: phases did not come as predicted.
     Wrong,
-    /// What the job does: predictions are too uncertain.
+    /// Activity of the job: predictions are too uncertain.
     Uncertain,
 }
 
 impl Basis {
-    /// What people call it.
+    /// Returns its name in words.
     pub fn name(self) -> &'static str {
         match self {
             Self::Predictions => "predictions",
@@ -205,7 +205,7 @@ impl Controller {
         }
     }
 
-    /// What it was made with.
+    /// Returns its settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }

@@ -1,4 +1,4 @@
-//! What is expected of a job.
+//! Forecast of a job's phases.
 
 use iotide_analysis::online::{NextPhase, Prediction};
 
@@ -15,7 +15,7 @@ pub struct Forecast {
     pub start_s: f64,
     /// Between these times it begins very probably.
     pub start_interval_s: (f64, f64),
-    /// What a phase writes.
+    /// Bytes that a phase writes.
     pub bytes: f64,
     /// How long a phase lasts.
     pub duration_s: f64,

@@ -1,4 +1,4 @@
-//! What the job did, and whether that is what was expected.
+//! Activity of the job, and whether it matches the forecast.
 
 use super::controller::Basis;
 use super::forecast::Forecast;
@@ -7,7 +7,7 @@ use crate::{LEAST_CONFIDENCE, LOST_AFTER_PERIODS};
 
 /// After so many false alarms in a row nobody waits for phases any more, until one comes as expected.
 const MOST_FALSE_ALARMS: u32 = 2;
-/// What moves less than this share of a phase's bytes is no phase.
+/// Share of a phase's bytes below which a burst is not a phase.
 const LEAST_OF_A_PHASE: f64 = 0.1;
 
 /// The job's I/O so far, next to what is expected.
@@ -119,7 +119,7 @@ impl Rhythm {
         self.burst.filter(|burst| burst.is_phase && now_s - burst.last_s < recent_s)
     }
 
-    /// What decisions rest on.
+    /// Returns the basis of decisions.
     pub(super) fn basis(&self, now_s: f64) -> Basis {
         match &self.forecast {
             None if self.had_forecast => Basis::Lost,
@@ -131,7 +131,7 @@ impl Rhythm {
         }
     }
 
-    /// What is expected and relied on: the forecast, and when the next phase begins.
+    /// Returns the forecast that is relied on, and when the next phase begins.
     pub(super) fn expected(&self, now_s: f64) -> Option<(Forecast, (f64, f64))> {
         let expected = self.forecast.filter(|_| self.basis(now_s) == Basis::Predictions)?;
         Some((expected.forecast, expected.interval_s))

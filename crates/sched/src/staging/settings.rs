@@ -1,4 +1,4 @@
-//! What the user of a controller chooses.
+//! Settings of a controller that the user chooses.
 
 /// When data is moved while the job runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,7 +19,7 @@ impl Policy {
     /// All of them, in the order of reports.
     pub const ALL: [Self; 5] = [Self::Immediate, Self::End, Self::Space, Self::Gap, Self::Deadline];
 
-    /// What people call it.
+    /// Returns its name in words.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gap => "gap",
@@ -41,7 +41,7 @@ impl Policy {
 pub struct Settings {
     /// When data is moved while the job runs.
     pub policy: Policy,
-    /// What the buffer holds at most; `None` if it cannot be full.
+    /// Capacity of the buffer; `None` if it cannot be full.
     pub capacity_bytes: Option<f64>,
     /// The share of the capacity that should not be exceeded.
     pub high_water: f64,

@@ -1,4 +1,4 @@
-//! What holds for every order of requests, answers and new periods.
+//! Laws that hold for every order of requests, answers and new periods.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -66,7 +66,7 @@ fn configs() -> impl Strategy<Value = QueueConfig> {
         })
 }
 
-/// What was pushed and not yet popped, by job in order, kept beside the queue.
+/// Requests pushed and not yet popped, by job in order, kept beside the queue.
 #[derive(Default)]
 struct Ledger {
     queued: BTreeMap<u64, VecDeque<u64>>,

@@ -6,7 +6,7 @@ use iotide_sched::{Exclusivity, IoProfile, JobId, Policy, Queue, QueueConfig, Re
 
 const MIB: u64 = 1 << 20;
 
-/// What mounts and arbiters use.
+/// Returns the settings that mounts and arbiters use.
 fn config() -> QueueConfig {
     QueueConfig {
         exclusivity: Exclusivity::Strict,
@@ -41,7 +41,7 @@ impl Program {
     }
 }
 
-/// What became of it.
+/// Outcome of a run.
 #[derive(Clone, Debug, Default)]
 struct Outcome {
     n_written: Vec<u64>,

@@ -59,14 +59,14 @@ pub fn compare(
 pub struct Contender {
     /// The policy.
     pub policy: Policy,
-    /// What it knows.
+    /// Knowledge it has of the jobs.
     pub knowledge: Knowledge,
 }
 
-/// What a policy knows of the jobs' characteristic times.
+/// Knowledge that a policy has of the jobs' characteristic times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Knowledge {
-    /// What each would have alone, from the beginning on: "clairvoyant".
+    /// Characteristic time that each would have alone, from the beginning on: "clairvoyant".
     Given,
     /// The same of so many jobs, the first of the workload, and nothing of the others.
     GivenOfFirst(usize),
@@ -75,7 +75,7 @@ pub enum Knowledge {
         /// By this share too high or too low, by chance.
         error: f64,
     },
-    /// What the online predictor ([`Predictor`]) finds from the phases of each as they end, by the clock on the wall. Of more than
+    /// Period that the online predictor ([`Predictor`]) finds from the phases of each as they end, by the clock on the wall. Of more than
     /// [`MOST_PREDICTORS`] jobs, which would need too much memory, the mean time between the starts of the last phases.
     Predicted {
         /// Each prediction is this share too high or too low, by chance.
@@ -183,7 +183,7 @@ pub enum SimulationError {
     TooMany {
         /// How many.
         n: f64,
-        /// What.
+        /// The things counted.
         what: &'static str,
     },
     /// A setting has no meaning.
@@ -191,9 +191,9 @@ pub enum SimulationError {
     Setting {
         /// Which.
         what: &'static str,
-        /// What it is.
+        /// Its value.
         value: f64,
-        /// What it must be.
+        /// Condition that it must meet.
         must: &'static str,
     },
 }
@@ -322,7 +322,7 @@ fn at(time_s: f64) -> Option<Timestamp> {
     Timestamp::from_secs_since_start(time_s)
 }
 
-/// What a job plans.
+/// Planned event of a job.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     /// To begin an I/O phase, or to end if it has none left.

@@ -54,7 +54,7 @@ struct Servers<'a> {
     wakes_s: Option<f64>,
 }
 
-/// What is left of a job's phase.
+/// Rest of a job's phase.
 #[derive(Clone, Copy, Debug, Default)]
 struct Phase {
     bytes_to_send: u64,

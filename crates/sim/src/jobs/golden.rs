@@ -21,7 +21,7 @@ mod tests {
         }
     }
 
-    /// What differs first, in words.
+    /// Returns the first difference, in words.
     fn difference(workload: &JobsWorkload, expected: &Value) -> Option<String> {
         let name = expected["policy"].as_str().unwrap();
         let policy = JobPolicy::from_name(name).unwrap_or_else(|| panic!("no policy {name}"));

@@ -1,4 +1,4 @@
-//! What jobs read and write, by their names: from traces of earlier runs, stated, or by labels.
+//! Bytes that jobs read and write, by their names: from traces of earlier runs, stated, or by labels.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ const MOST_NAMES: usize = 1_000_000;
 /// More traces of one name than this say no more.
 const MOST_TRACES: usize = 1000;
 
-/// What is known of the I/O of jobs of one name.
+/// Known I/O of jobs of one name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum IoKnown {
     /// Traces of earlier runs.
@@ -30,7 +30,7 @@ pub enum IoKnown {
     Labels(Vec<String>),
 }
 
-/// What is known of the I/O of jobs, by name.
+/// Known I/O of jobs, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IoTable {
     /// By the name of jobs, or their id.

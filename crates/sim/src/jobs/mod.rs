@@ -58,7 +58,7 @@ fn cut_to_machine(workload: &JobsWorkload) -> Vec<BatchJob> {
     workload.jobs.iter().map(cut).collect()
 }
 
-/// What may happen at a time that is not known from the beginning.
+/// Event at a time that is not known from the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A run ends.
@@ -71,7 +71,7 @@ enum Event {
     Request { job: usize, index: usize },
 }
 
-/// What the simulator knows of a job beyond what the scheduler sees.
+/// State of a job in the simulator, beyond the part that the scheduler sees.
 #[derive(Clone, Debug)]
 struct Tale {
     fate: JobFate,
@@ -544,7 +544,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// What a job has held so far becomes history.
+    /// Moves the nodes that a job has held so far into the history.
     fn note_held(&mut self, job: usize) {
         let tale = &mut self.tales[job];
         let from_ms = std::mem::replace(&mut tale.held_since_ms, self.now_ms);

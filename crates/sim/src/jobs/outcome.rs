@@ -19,7 +19,7 @@ pub enum JobState {
     Stuck,
 }
 
-/// What became of a job.
+/// Outcome of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobFate {
     /// How it ended.
@@ -60,7 +60,7 @@ pub struct Held {
     pub nodes: Vec<NodeRange>,
 }
 
-/// What holds from a time on.
+/// Load from a time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// From when.
@@ -71,7 +71,7 @@ pub struct Load {
     pub queue: u32,
 }
 
-/// What a schedule was like over time.
+/// Course of a schedule over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     /// Who held what.
@@ -83,7 +83,7 @@ pub struct History {
 /// How a schedule went.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// What became of each job, in the order of the workload.
+    /// Outcome of each job, in the order of the workload.
     pub jobs: Vec<JobFate>,
     /// Node-milliseconds that jobs held, lost runs and pauses included.
     pub busy_node_ms: u128,
@@ -101,7 +101,7 @@ pub struct Schedule {
     pub history: Option<History>,
 }
 
-/// What a schedule comes to.
+/// Metrics of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct JobsMetrics {
     /// From the first submission to the last end.

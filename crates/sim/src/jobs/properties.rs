@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a random workload may have.
+/// Features that a random workload may have.
 #[derive(Clone, Copy)]
 struct Spice {
     priorities: i64,

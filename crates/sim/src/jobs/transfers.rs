@@ -11,7 +11,7 @@ use crate::storage::{Fluid, Inside, Transfer};
 
 pub(super) struct Transfers {
     storage: SharedStorage,
-    /// What it gives with as many I/O nodes as it has usually: times of jobs are meant so.
+    /// Bandwidth with the usual number of I/O nodes: times of jobs refer to it.
     usual_bps: f64,
     fluid: Fluid,
     /// Nodes of all that move data.

@@ -97,7 +97,7 @@ pub struct JobsMix {
     pub nodes: u32,
     /// How many jobs.
     pub n_jobs: usize,
-    /// What share of the machine they would keep busy if nobody ever waited.
+    /// Share of the machine that they would keep busy if nobody ever waited.
     pub load: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What is submitted to a machine, as JSON describes it.
+//! Jobs submitted to a machine, as JSON describes them.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,7 +12,7 @@ use crate::fields::{Bound, Fields, WorkloadError, fault};
 pub struct JobsWorkload {
     /// How many nodes there are.
     pub nodes: u32,
-    /// What a change of size costs a job.
+    /// Cost of a change of size for a job.
     pub cost: ResizeCost,
     /// The storage that jobs share; without it their I/O takes the time it takes alone.
     pub storage: Option<SharedStorage>,
@@ -25,9 +25,9 @@ pub struct JobsWorkload {
 /// A storage that jobs share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SharedStorage {
-    /// What all get together.
+    /// Bandwidth that all get together.
     pub bandwidth_bps: f64,
-    /// What one node can take at the most.
+    /// Largest bandwidth of one node.
     pub node_bps: f64,
     /// The nodes of the machine that serve it, with what all get together at each number of them; `None` if none of the machine's do.
     pub io_nodes: Option<IoNodes>,
@@ -80,9 +80,9 @@ pub struct NodeFailure {
 pub struct SubmittedJob {
     /// Its name in answers.
     pub id: JobLabel,
-    /// What it is called; jobs of one application share it.
+    /// Its name; jobs of one application share it.
     pub name: Option<String>,
-    /// What the scheduler sees; sizes are not cut to the machine yet.
+    /// Job as the scheduler sees it; sizes are not cut to the machine yet.
     pub batch: BatchJob,
     /// Whether its limit was stated, and holds even if storage is slow.
     pub has_limit: bool,
@@ -100,7 +100,7 @@ pub struct SubmittedJob {
     pub io_class: FigureClass,
 }
 
-/// What a job is called in a log: numbers stay numbers.
+/// Label of a job in a log: numbers stay numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum JobLabel {
     /// As most batch systems do.

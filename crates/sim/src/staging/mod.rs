@@ -14,7 +14,7 @@ mod workload;
 
 use iotide_sched::staging::Policy;
 
-/// What else a run depends on.
+/// Settings of a run beside its workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StagingSettings {
     /// When data is moved.

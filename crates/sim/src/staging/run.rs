@@ -35,7 +35,7 @@ pub struct Outcome {
     pub interference_s: f64,
     /// Time that the job lost because the buffer was full.
     pub stalled_s: f64,
-    /// What a crash would have cost on average, at any time until everything was safe.
+    /// Bytes that a crash would have lost on average, at any time until everything was safe.
     pub mean_loss_bytes: f64,
     /// The most that a crash would have cost.
     pub max_loss_bytes: f64,
@@ -58,11 +58,11 @@ pub struct Outcome {
 pub struct Sample {
     /// The moment.
     pub at_s: f64,
-    /// What was in the buffer.
+    /// Bytes in the buffer.
     pub used_bytes: f64,
-    /// What of it was nowhere else.
+    /// Bytes of these that were nowhere else.
     pub unsafe_bytes: f64,
-    /// What the controller said.
+    /// State that the controller reported.
     pub state: State,
 }
 
@@ -89,7 +89,7 @@ struct Run<'a> {
     now_s: f64,
     written_bytes: f64,
     moved_bytes: f64,
-    /// What was written since the controller was told.
+    /// Bytes written since the controller was last updated.
     untold_bytes: f64,
     /// The piece that is being moved although nothing more should be: its rate, and its end.
     last_piece: Option<(f64, f64)>,
@@ -102,7 +102,7 @@ struct Run<'a> {
     loss_byte_seconds: f64,
 }
 
-/// What the job does.
+/// Activity of the job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Job {
     Computes { until_s: f64, then_bytes: f64 },
@@ -110,7 +110,7 @@ enum Job {
     Over { since_s: f64 },
 }
 
-/// What flows until something changes.
+/// Rates that hold until something changes.
 struct Flow {
     /// Into the buffer.
     write_bps: f64,
@@ -227,12 +227,12 @@ impl<'a> Run<'a> {
         self.written_bytes - self.moved_bytes
     }
 
-    /// What more the buffer takes.
+    /// Returns the bytes that the buffer can still take.
     fn room_bytes(&self) -> f64 {
         whole(self.workload.capacity_bytes.map_or(f64::INFINITY, |bytes| bytes - self.used_bytes()))
     }
 
-    /// What is in files that are closed, and not moved yet.
+    /// Returns the bytes in files that are closed, and not moved yet.
     fn eligible_bytes(&self) -> f64 {
         let Job::Writes { left_bytes, phase_bytes } = self.job else { return whole(self.unsafe_bytes()) };
         match self.workload.files {
@@ -424,7 +424,7 @@ impl<'a> Run<'a> {
         };
     }
 
-    /// What would be predicted: phases come as they came, give or take.
+    /// Returns the prediction a predictor would make: phases come as they came, give or take.
     fn forecast(&mut self, phase_bytes: f64) -> Option<Forecast> {
         let [.., before, last] = self.outcome.phases_s[..] else { return None };
         let period_s = last.0 - before.0;
@@ -471,7 +471,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What is less than a byte is nothing.
+/// Returns `bytes`, or 0 if it is less than a byte.
 fn whole(bytes: f64) -> f64 {
     if bytes < LEAST_BYTES { 0.0 } else { bytes }
 }

@@ -7,15 +7,15 @@ use crate::fields::{Bound, Fields, WorkloadError, fault};
 /// A job that computes and then writes into a buffer, over and over.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StagingWorkload {
-    /// What the job does, one part after the other. Not empty.
+    /// Parts of the job, one after the other. Not empty.
     pub parts: Vec<Part>,
     /// Relative standard deviation of the times it computes.
     pub jitter: f64,
-    /// What the buffer takes and gives at once, per second.
+    /// Bandwidth of the buffer, in and out together, in bytes per second.
     pub buffer_bps: f64,
-    /// What the file system behind takes, per second.
+    /// Bandwidth of the file system behind it, in bytes per second.
     pub pfs_bps: f64,
-    /// What the buffer holds; `None` is without limit.
+    /// Capacity of the buffer; `None` is without limit.
     pub capacity_bytes: Option<f64>,
     /// The share of it that should not be exceeded.
     pub high_water: f64,
@@ -32,7 +32,7 @@ pub struct StagingWorkload {
 pub struct Part {
     /// How long the job computes before each phase.
     pub compute_s: f64,
-    /// What each phase writes.
+    /// Bytes that each phase writes.
     pub phase_bytes: f64,
     /// How many there are.
     pub phases: u64,
@@ -123,7 +123,7 @@ impl StagingWorkload {
         self.parts.iter().fold(0, |sum, part| sum.saturating_add(part.phases))
     }
 
-    /// What is written in all.
+    /// Returns the bytes written in all.
     pub fn bytes(&self) -> f64 {
         self.parts.iter().map(|part| part.phases as f64 * part.phase_bytes).sum()
     }

@@ -20,7 +20,7 @@ const UNKNOWN: f64 = 0.5;
 /// Rounds of the fit.
 const MOST_ROUNDS: usize = 200;
 
-/// What was counted with so many requests in flight.
+/// Counts with a given number of requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cell {
     /// Requests in flight.
@@ -96,7 +96,7 @@ pub struct Fitted {
     pub spread: f64,
 }
 
-/// What storage can do, as a file says.
+/// Capabilities of a storage, as a file states them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Storage {
     /// Its targets.

@@ -11,10 +11,10 @@ const TOKENS_A_BURST: u64 = 400;
 /// Tokens become finer towards the end of a burst, so that nobody waits longer for the last of them than for the last request: what is left is enough for each process to have
 /// so many more of them.
 const ROUNDS_LEFT: u64 = 1;
-/// What so many streams get is worked out once: as many as jobs of usual sizes have.
+/// Number of streams up to which their bandwidth is computed once: as many as jobs of usual sizes have.
 const STREAMS_KNOWN: usize = 1024;
 
-/// What the net needs of a template.
+/// Data of a template that the net needs.
 #[derive(Clone, Debug)]
 pub(super) struct Kind {
     /// Time between bursts, and of how many stages it is.
@@ -34,7 +34,7 @@ pub(super) struct Kind {
     pub(super) starts_with_io: bool,
 }
 
-/// What the net needs of tokens that stand for so many requests. Those of several kinds that are alike are drawn from together.
+/// Data of tokens that stand for a given number of requests, as the net needs it. Those of several kinds that are alike are drawn from together.
 ///
 /// It has everything that an event asks of a token, so that one look from the token is enough.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ pub(super) struct Level {
 }
 
 impl Kind {
-    /// What a template is to the net; where its levels are is not known yet.
+    /// Converts a template for the net; where its levels are is not known yet.
     fn of(template: &Template) -> Self {
         let shape = (1.0 / (template.compute_cv * template.compute_cv)).round().clamp(1.0, MOST_STAGES);
         Self {
@@ -86,7 +86,7 @@ impl Kind {
     }
 }
 
-/// What the net needs of a target.
+/// Data of a target that the net needs.
 #[derive(Clone, Debug)]
 pub(super) struct Station {
     /// Operations per second of one server; 0: they take no time.
@@ -102,7 +102,7 @@ pub(super) struct Station {
     /// 1 over the two.
     byte_s: f64,
     stream_byte_s: f64,
-    /// What streams get, by their number, as far as it is not worth a division each time.
+    /// Bandwidth of streams, by their number, as far as it is not worth a division each time.
     streams: Vec<Streams>,
 }
 
@@ -136,7 +136,7 @@ impl Station {
         (n as f64 * self.byte_s).max(self.stream_byte_s)
     }
 
-    /// What streams get, if there are `n`.
+    /// Returns the bandwidth of streams, if there are `n`.
     #[inline]
     pub(super) fn streams(&self, n: usize) -> Streams {
         match self.streams.get(n) {
@@ -146,12 +146,12 @@ impl Station {
     }
 }
 
-/// What some streams of a target get.
+/// Bandwidth of some streams of a target.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Streams {
     /// Each of them.
     pub(super) each_bps: f64,
-    /// What share of the bandwidth all of them use.
+    /// Share of the bandwidth that all of them use.
     pub(super) busy: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What is simulated: targets, kinds of applications, who runs, and what changes on the way.
+//! System to simulate: targets, kinds of applications, who runs, and what changes on the way.
 
 use iotide_num::SplitMix64;
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub struct Target {
     pub servers: u32,
     /// Bytes per second of all streams together; `None`: as fast as its streams.
     pub bandwidth_bps: Option<f64>,
-    /// What one stream gets at most.
+    /// Largest bandwidth of one stream.
     pub stream_bps: Option<f64>,
     /// How well the figures are known.
     pub errors: TargetErrors,
@@ -47,7 +47,7 @@ impl Target {
         self.bandwidth_bps.is_some() || self.stream_bps.is_some()
     }
 
-    /// What each of `n` streams gets.
+    /// Returns the bandwidth of each of `n` streams.
     pub(super) fn share_bps(&self, n: f64) -> f64 {
         let even = self.bandwidth_bps.map_or(f64::INFINITY, |bandwidth_bps| bandwidth_bps / n);
         even.min(self.stream_bps.unwrap_or(f64::INFINITY))
@@ -57,7 +57,7 @@ impl Target {
 /// A kind of application: computes, then does a burst of requests, over and over.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
-    /// What to call it.
+    /// Its name.
     pub name: String,
     /// How long it computes between bursts.
     pub compute_s: f64,
@@ -69,7 +69,7 @@ pub struct Template {
     pub processes: u64,
     /// Requests of a burst; `None`: it has no end.
     pub requests: Option<u64>,
-    /// What a request moves.
+    /// Bytes that a request moves.
     pub request_bytes: f64,
     /// How long a process thinks between two requests.
     pub think_s: f64,
@@ -135,11 +135,11 @@ pub struct Arrivals {
 pub struct Change {
     /// When.
     pub at_s: f64,
-    /// What.
+    /// Kind of the change.
     pub what: WhatChanges,
 }
 
-/// What changes.
+/// Kind of a change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WhatChanges {
     /// A target is gone.
@@ -168,7 +168,7 @@ pub struct System {
     pub jobs: Vec<Jobs>,
     /// Who may come.
     pub arrivals: Vec<Arrivals>,
-    /// What changes, in the order of time.
+    /// Changes, in the order of time.
     pub changes: Vec<Change>,
     /// From when to when means are taken.
     pub frame_s: [f64; 2],

@@ -8,7 +8,7 @@ use super::{Means, Run, Settings, SystemError, steps};
 
 /// Stages of the time between bursts.
 const MOST_STAGES: usize = 24;
-/// What a step may be wrong by, of what there is.
+/// Error that a step may have, as a share of the whole.
 const TOLERANCE: f64 = 1e-4;
 /// Times between bursts below this share of all are none.
 const SHORTEST: f64 = 1e-5;
@@ -161,7 +161,7 @@ impl Field<'_> {
         }
     }
 
-    /// What targets do.
+    /// Adds the flows of requests that targets serve.
     fn served(&self, counts: &[f64], slope: &mut [f64], done: &mut [f64]) {
         let at = &self.layout;
         for (d, target) in self.targets.iter().enumerate() {
@@ -237,7 +237,7 @@ impl Field<'_> {
         }
     }
 
-    /// What the counts are, and the flows, as means of a moment.
+    /// Adds the counts and the flows to means, as of one moment.
     fn told(&self, counts: &[f64], flows: &Flows, into: &mut Means, weight_s: f64) {
         let at = &self.layout;
         for (d, target) in self.targets.iter().enumerate() {

@@ -51,7 +51,7 @@ pub struct Settings {
     pub most_events: Option<u64>,
 }
 
-/// What cannot be run.
+/// Reason why a system cannot be run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SystemError {
@@ -97,7 +97,7 @@ pub enum SystemError {
     Method(&'static str),
 }
 
-/// What was counted between two times.
+/// Counts between two times.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Means {
     /// From when to when.

@@ -38,7 +38,7 @@ struct Class {
     delay_s: f64,
 }
 
-/// What the long run is like.
+/// Behaviour in the long run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LongRun {
     /// Means, with no beginning and no end.
@@ -514,7 +514,7 @@ pub struct Alone {
     pub bandwidth_bps: f64,
 }
 
-/// What a job of a template has when it is alone.
+/// Returns the burst time and the bandwidth of a job of a template when it is alone.
 pub fn alone(system: &System, template: usize) -> Alone {
     let class = class(system, template, 1.0);
     let lines = lines(system);

@@ -64,7 +64,7 @@ enum Place {
     Stranded,
 }
 
-/// What happens at a known time.
+/// Event at a known time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Timed {
     /// Sums are written down.
@@ -111,10 +111,10 @@ pub(super) struct Net<'c> {
     n_events: u64,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug)]
 pub(super) struct Walked {
-    /// What was written down, at each mark.
+    /// Sums that were written down, at each mark.
     pub(super) marks: Vec<Sums>,
     /// How many events there were.
     pub(super) n_events: u64,
@@ -196,7 +196,7 @@ impl<'c> Net<'c> {
         Some(Walked { marks, n_events: self.n_events, distribution_s: self.tally.distribution_s })
     }
 
-    /// What happens by chance, until the clock stands at a time, or until a burst begins that is due before or there were too many events.
+    /// Simulates random events until the clock stands at a time, or until a burst begins that is due before or there were too many events.
     fn events_until(&mut self, stop_s: f64, most_events: u64) -> bool {
         let n_waiting = self.waiting.len();
         loop {

@@ -165,7 +165,7 @@ mod tests {
         Target { servers: 1, bandwidth_bps: Some(1e9), ..Target::default() }
     }
 
-    /// What each moves in the next minutes, over what `expected` says.
+    /// Returns the bytes that each moves in the next minutes, relative to `expected`.
     fn forecast(jobs: &[RunningJob], targets: &[Target], expected: &[f64], runs: u64) -> Vec<f64> {
         let (system, _) = System::of_running(jobs, targets.to_vec(), HORIZON_S);
         moved(&system, runs).iter().zip(expected).map(|(found, expected)| found / expected).collect()
@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    /// What a job does while others compute or do I/O is not what it does on average.
+    /// Checks that a job moves more or less than its average while others compute or do I/O.
     #[test]
     fn a_job_gets_more_when_the_phases_of_others_are_over_and_less_when_they_begin() {
         let (settings, seed) = (Settings { grain: Some(1), interval_s: None, most_events: None }, 5);

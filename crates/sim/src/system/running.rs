@@ -16,36 +16,36 @@ const LEAST_BPS: f64 = 1.0;
 /// A job that runs, as whoever watches it knows it.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct RunningJob {
-    /// What to call it.
+    /// Its name.
     pub name: String,
     /// How many requests it may have out at once.
     pub processes: u64,
     /// The mean size of its requests so far, if it made any.
     pub request_bytes: Option<f64>,
-    /// What it moves per second now.
+    /// Bytes it moves per second now.
     pub rate_bps: f64,
     /// Its I/O phases, if it has any.
     pub phases: Option<Phases>,
 }
 
-/// What a watcher has counted of a job, and what it expects of it.
+/// Counts that a monitor has of a job, and its forecast.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watched<'a> {
-    /// What the job is called.
+    /// Name of the job.
     pub name: &'a str,
     /// How many processes it has now. Those that it has had may be many more: each command of a script is one.
     pub n_running: u32,
-    /// What it has moved so far, and in how many calls.
+    /// Bytes it has moved so far, and in how many calls.
     pub bytes: u64,
     /// See `bytes`.
     pub calls: u64,
-    /// What it moves per second now.
+    /// Bytes it moves per second now.
     pub rate_bps: f64,
     /// How far apart its phases are expected to begin.
     pub period_s: Option<f64>,
     /// With which confidence, where that is known.
     pub confidence: Option<f64>,
-    /// What one phase moves.
+    /// Bytes that one phase moves.
     pub bytes_per_phase: Option<f64>,
     /// When the next one begins, in seconds since 1970.
     pub next_phase_unix_s: Option<f64>,
@@ -75,7 +75,7 @@ impl Watched<'_> {
 pub struct Phases {
     /// How far apart they begin.
     pub period_s: f64,
-    /// What one moves.
+    /// Bytes that one moves.
     pub bytes: f64,
     /// In how many seconds the next one begins; below 0 if it is late.
     pub next_in_s: Option<f64>,
@@ -95,8 +95,8 @@ pub enum Continues {
 impl System {
     /// Jobs that run on storage with such targets; and, for each job, how it is taken to continue.
     ///
-    /// What was seen of them, rates and periods alike, holds the time that the storage takes for their requests while all of them are there. Between requests and between phases they
-    /// spend what is left of it, so that jobs which go on as they are move what they move now.
+    /// Their observed rates and periods alike include the time that the storage takes for their requests while all of them are there.
+    /// Between requests and between phases they spend the rest of it, so that jobs which go on as they are move what they move now.
     pub fn of_running(jobs: &[RunningJob], targets: Vec<Target>, horizon_s: f64) -> (Self, Vec<Continues>) {
         let mut system = Self {
             targets,

@@ -9,7 +9,7 @@ const MOST_BINS: usize = 10_000_000;
 /// As above.
 const MOST_RUNS: usize = 1_000_000;
 
-/// What a run did, bin by bin.
+/// Activity of a run, bin by bin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BinnedRun {
     /// Which program.

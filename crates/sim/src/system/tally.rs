@@ -1,4 +1,4 @@
-//! What is counted on the way: how long how many were where.
+//! Sums over the run: how long how many were where.
 
 /// Beyond this many requests at operations, their distribution is not kept.
 const MOST_COUNTED: usize = 4096;

@@ -1,4 +1,4 @@
-//! What each rank moved and how long it took.
+//! Bytes that each rank moved, and the time it took.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -81,7 +81,7 @@ impl ByRank {
         sums
     }
 
-    /// What each rank moved in the levels that count, and what the source tells of its part in files that all of them use.
+    /// Returns the bytes of each rank in the levels that count, and of its part in files that all of them use, as far as the source reports it.
     pub(super) fn bytes(&self, levels: Levels, access: &[AccessFacts]) -> Option<RankBytes> {
         let own = self.sorted().into_iter().map(|(rank, sums)| (rank, levels.sum(sums.bytes)));
         let mut moved: HashMap<Rank, f64> = own.filter(|(_, bytes)| *bytes > 0.0).collect();
@@ -173,7 +173,7 @@ pub struct RankTimes {
     pub slowest: Rank,
     /// How much that was.
     pub slowest_s: f64,
-    /// What it moved.
+    /// Bytes it moved.
     pub slowest_bytes: f64,
     /// How many other ranks moved at least half as many bytes. A rank that has more to do is no straggler, and one that leaves
     /// its bytes to an aggregator is no measure.
@@ -193,6 +193,6 @@ pub struct RankBytes {
     pub busiest: Rank,
     /// How much that was.
     pub most_bytes: f64,
-    /// What all of them moved.
+    /// Bytes that all of them moved.
     pub bytes: f64,
 }

@@ -54,7 +54,7 @@ impl GateClaim {
     }
 }
 
-/// What an arbiter answers to a claim.
+/// Answer of an arbiter to a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateChallenge {
     /// A number that is used once.
@@ -80,7 +80,7 @@ impl GateChallenge {
         bytes
     }
 
-    /// What a program says to it; `None` if this is no arbiter that knows the key.
+    /// Returns the program's answer to it; `None` if this is no arbiter that has the key.
     pub fn answer(bytes: &[u8; Self::SIZE], key: &GateKey, claim: &GateClaim) -> Option<[u8; 32]> {
         let (nonce, proof) = bytes.split_first_chunk::<32>()?;
         let is_ours = key.is_proof(GateSide::Arbiter, claim, nonce, proof.first_chunk::<32>()?);
@@ -97,7 +97,7 @@ pub enum GateSide {
     Arbiter,
 }
 
-/// What a user and the arbiters of a site know, and no other user.
+/// Secret that a user and the arbiters of a site share, and no other user has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct GateKey([u8; 32]);
 

@@ -1,4 +1,4 @@
-//! What lanes add up to.
+//! Sums over lanes.
 
 use super::{MAX_USER_COUNTERS, MpiClass, MpiFunction, N_FS, N_LAYERS, N_OPS, PageLayer, word};
 use crate::facts::u64_at;
@@ -135,7 +135,7 @@ impl Counters {
         })
     }
 
-    /// What the program itself did, over its own layers and all file systems.
+    /// Returns the sums of the program itself, over its own layers and all file systems.
     pub fn own(&self, op: Op) -> Sum {
         let mut all = Sum::default();
         for (layer, _, _, sum) in self.io_entries().filter(|entry| entry.1 == op) {

@@ -2,7 +2,7 @@
 
 use crate::call::is_same;
 
-/// What kind of function it is. The sum over its functions is what a class took: nothing counts itself in two of them.
+/// Class of a function. The sum over its functions is the time of the class: nothing counts itself in two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum MpiClass {

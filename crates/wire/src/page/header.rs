@@ -38,7 +38,7 @@ const USER_SIZE: usize = 64;
 const USER_NAME: usize = 48;
 const _: () = assert!(TEXTS_END + MAX_USER_COUNTERS * USER_SIZE == HEADER_SIZE);
 
-/// What becomes of a process, in its own words.
+/// State of a process, as it reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum PageState {
@@ -94,17 +94,17 @@ pub enum PageText {
     Partition = 8,
     /// The scheduler's name for the machine.
     Cluster = 9,
-    /// What the user calls the application (`IOTIDE_APP`).
+    /// Name of the application, set by the user (`IOTIDE_APP`).
     App = 10,
     /// Its parameters (`IOTIDE_PARAMS`).
     Params = 11,
-    /// What `iotide record` calls the run.
+    /// Name of the run from `iotide record`.
     Run = 12,
     /// The part of the job that this is (`SLURM_STEP_ID`).
     Step = 13,
-    /// What the scheduler calls the job beside its id: `4711_3`, the third of an array.
+    /// Name of the job at the scheduler beside its id: `4711_3`, the third of an array.
     Alias = 14,
-    /// What the user calls the job at the scheduler.
+    /// Name of the job, set by the user at the scheduler.
     JobName = 15,
 }
 
@@ -164,7 +164,7 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// What a process says of itself when it makes its page.
+/// Facts that a process states about itself when it makes its page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct About<'a> {
     /// How many lanes the page has, the shared one among them.
@@ -242,7 +242,7 @@ impl<'a> About<'a> {
 pub struct FileSystem<'a> {
     /// Its place in lanes, from 1.
     pub place: usize,
-    /// What it is: `ext4`, `lustre`.
+    /// Its kind: `ext4`, `lustre`.
     pub kind: &'a [u8],
     /// Where it is mounted.
     pub mount: &'a [u8],
@@ -277,7 +277,7 @@ pub struct UserCounter<'a> {
     pub place: usize,
     /// Its name.
     pub name: &'a str,
-    /// What it counts in; may be empty.
+    /// Unit it counts in; may be empty.
     pub unit: &'a str,
 }
 
@@ -351,9 +351,9 @@ impl core::error::Error for PageFault {}
 /// The header of a page, as far as it can be believed: lengths and counts are within their bounds, texts are what somebody wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageHeader<'a> {
-    /// What the process said of itself.
+    /// Facts that the process stated about itself.
     pub about: About<'a>,
-    /// What becomes of it, in its own words.
+    /// State of the process, as it reports it.
     pub state: PageState,
     /// When it said that it ends, on the monotonic clock; `None` while it runs.
     pub end_ns: Option<u64>,

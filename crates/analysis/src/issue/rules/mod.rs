@@ -50,7 +50,7 @@ impl Draft {
     }
 }
 
-/// What is known of a file that an issue is about.
+/// Returns the known cause of an issue with a file.
 fn cause_of(file: &FileUse, run: &Run) -> Cause {
     // Files of netCDF may be those of PnetCDF, which is not HDF5.
     let ends = |ends: &[&str]| file.name.is_some_and(|name| ends.iter().any(|end| name.ends_with(end)));

@@ -119,7 +119,7 @@ pub(crate) fn run(ui: &mut Ui, args: &CategorizeArgs) -> anyhow::Result<ExitStat
 }
 
 impl CategorizeArgs {
-    /// What the flags mean for labels; nothing below this line knows clap.
+    /// Converts the flags to settings of labels; nothing below this line depends on clap.
     fn settings(&self) -> anyhow::Result<Settings> {
         let mut settings = self.settings.read()?;
         match self.method {

@@ -19,7 +19,7 @@ use crate::commands::asking::now_unix_s;
 use crate::commands::heed_signals;
 use crate::ui::{Hint, Ui};
 
-/// What the storage lets through.
+/// Bandwidth of the storage, in bytes per second.
 const BANDWIDTH_BPS: u32 = 100_000_000;
 /// How often jobs are looked at: the daemon itself looks no more often.
 const EVERY: Duration = Duration::from_secs(1);
@@ -204,7 +204,7 @@ fn begin(folder: &Path, daemon: &Daemon, job: &Workload, run_s: f64) -> anyhow::
     Ok(Ended(command.spawn().context("cannot start a job")?))
 }
 
-/// What a job has done so far.
+/// Returns the I/O of a job so far.
 fn seen(daemon: &Daemon, job: &Workload) -> Option<LoopSample> {
     sample(&daemon.document(job.name)?["io"], job.n_processes)
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use iotide_edge::client;
 use serde_json::Value;
 
-/// What the job is called.
+/// Id of the job.
 const JOB: &str = "demo";
 
 /// `iotide serve` in a folder of the demo; ended when dropped.
@@ -19,7 +19,7 @@ pub(super) struct Daemon {
     pages: PathBuf,
 }
 
-/// What the daemon says of the job.
+/// State of the job as the daemon reports it.
 pub(super) struct Seen {
     pub(super) bytes_written: u64,
     pub(super) period_s: Option<f64>,
@@ -57,7 +57,7 @@ impl Daemon {
         &self.socket
     }
 
-    /// What processes need to be watched.
+    /// Returns the environment in which the daemon watches processes.
     pub(super) fn environment(&self) -> [(&'static str, OsString); 2] {
         [("IOTIDE_LIVE", self.pages.clone().into_os_string()), ("IOTIDE_JOB_ID", JOB.into())]
     }
@@ -68,7 +68,7 @@ impl Daemon {
         serde_json::from_slice(&answer.body).ok()
     }
 
-    /// What is known of the job now.
+    /// Returns the present state of the job.
     pub(super) fn job(&self) -> Option<Seen> {
         let job = self.document(JOB)?;
         Some(Seen {
@@ -78,7 +78,7 @@ impl Daemon {
         })
     }
 
-    /// What is known of it once its processes have ended.
+    /// Returns the state of the job once its processes have ended.
     pub(super) fn job_at_the_end(&self) -> Option<Seen> {
         let began = Instant::now();
         loop {

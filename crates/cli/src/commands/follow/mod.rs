@@ -24,7 +24,7 @@ use crate::ui::{Hint, ReaderGone, Ui};
 
 mod hook;
 
-/// What to do while the job runs.
+/// Options for the time while the job runs.
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "While it runs")]
 pub(crate) struct FollowArgs {
@@ -146,20 +146,20 @@ fn adaptation(text: &str) -> Result<Adaptation, String> {
     }
 }
 
-/// What is followed, and where predictions go.
+/// Jobs that are followed, and the destination of predictions.
 struct Following {
     follower: Follower,
-    /// What was said of each.
+    /// Reported predictions of each job.
     said: Vec<Said>,
     out: Out,
     hook: Option<Hook>,
-    /// What is followed.
+    /// Name of the followed input.
     name: String,
     notices: Vec<Untrusted>,
     drawn: Option<Instant>,
 }
 
-/// What was said of a job.
+/// Predictions that were reported for a job.
 #[derive(Default)]
 struct Said {
     /// The latest predictions, for the screen.
@@ -173,7 +173,7 @@ impl Said {
     /// Predictions the screen remembers.
     const MOST_SHOWN: usize = 100;
 
-    /// What is new, in the words of the report.
+    /// Returns new predictions, in the form of the report.
     fn take_fresh(&mut self, job: &mut Job, name: &str) -> Vec<Prediction> {
         if job.take_began_anew() {
             self.predictions.clear();

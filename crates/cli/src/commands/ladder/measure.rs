@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Memory that devices take: begins at a whole page.
 const ALIGNED: usize = 4096;
-/// What a worker writes to, in requests, where there is room.
+/// Size of a worker's file, in requests, where there is room.
 const REQUESTS_A_FILE: u64 = 16;
 
 /// How a rung is measured.
@@ -25,7 +25,7 @@ pub(super) struct Rung {
     pub(super) room: u64,
 }
 
-/// What was counted.
+/// Counts of one measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
     pub(super) completions: u64,

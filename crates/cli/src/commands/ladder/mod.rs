@@ -40,7 +40,7 @@ pub(crate) struct LadderArgs {
     /// Take no more room than this
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "512M")]
     room: u64,
-    /// What requests do
+    /// Operation of the requests
     #[arg(long, value_enum, default_value_t = OpArg::Write)]
     op: OpArg,
 

@@ -12,7 +12,7 @@ use signal_hook::consts::{
 use signal_hook::flag;
 use signal_hook::iterator::{SignalsInfo, exfiltrator::raw::WithRawSiginfo};
 
-/// What users, batch systems and launchers send. Those that cannot be caught end us and not the program.
+/// Signals that users, batch systems and launchers send. Those that cannot be caught end us and not the program.
 const PASSED_ON: [i32; 10] =
     [SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM, SIGALRM, SIGXCPU, SIGCONT, SIGWINCH];
 /// Those that end us while we sum up, when there is no program any more.

@@ -56,7 +56,7 @@ impl Listener {
         }
     }
 
-    /// What the tracer reads in `IOTIDE_STREAM`.
+    /// Returns the value of `IOTIDE_STREAM` for the tracer.
     pub(super) fn for_tracer(&self) -> String {
         match self {
             Self::Unix(path) => format!("unix:{}", path.display()),

@@ -1,13 +1,14 @@
 //! `iotide resize plan`: what would be resized on a Slurm now.
 
 use anyhow::bail;
-use iotide_act::{Deciding, Models, Slurm, in_words, parse_source, policy_named};
+use iotide_act::{Deciding, Models, Slurm, in_words, policy_named};
 use iotide_report::text;
 use iotide_sched::jobs::ResizeCost;
 use iotide_source::Source;
 
 use super::SlurmArgs;
 use crate::ExitStatus;
+use crate::commands::source::parse_source;
 use crate::ui::Ui;
 
 /// Show what would be resized on this Slurm now, and change nothing

@@ -60,7 +60,7 @@ pub(super) struct Keeping {
     /// File with the password of --redis, readable by its owner only
     #[arg(long, value_name = "FILE")]
     redis_password: Option<PathBuf>,
-    /// What the storage can do, as `iotide ladder` measures it or `iotide templates` writes it: for the next ten minutes on the page /load
+    /// Performance of the storage, as `iotide ladder` measures it or `iotide templates` writes it: for the next ten minutes on the page /load
     #[arg(long, value_name = "LADDER")]
     storage: Option<PathBuf>,
 }
@@ -136,7 +136,7 @@ impl Keeping {
         (addresses.clone(), Duration::from_secs_f64(every))
     }
 
-    /// What the storage can do: here, else there.
+    /// Returns the file with the performance of the storage: from here, else from `other`.
     pub(super) fn storage(&self, other: &Self) -> Option<PathBuf> {
         self.storage.clone().or(other.storage.clone())
     }

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use iotide_act::programs::{Hung, carry_out, run as run_program};
-use iotide_act::{Watch, Watching, parse_source, rest};
+use iotide_act::{Watch, Watching, rest};
 use iotide_sched::{Action, ControlledJob, LustreTbf, former_policies};
 use iotide_source::{Source, SourceError};
 
 use super::system::{System, SystemArgs};
 use crate::ExitStatus;
 use crate::commands::ioskel::{parse_seconds, parse_size};
+use crate::commands::source::parse_source;
 use crate::ui::{Hint, Ui};
 
 /// Keep telling BeeGFS or Lustre what jobs deserve, until Ctrl-C
@@ -107,7 +108,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ApplyArgs) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Failed)
 }
 
-/// What a server of Lustre does now, to be put back in the end.
+/// Returns the present policies of a Lustre server, to be restored at the end.
 fn former(ui: &mut Ui, args: &ApplyArgs, stop: &AtomicBool) -> Vec<String> {
     if args.controller != System::LustreTbf || args.dry_run {
         return Vec::new();

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::bail;
-use iotide_act::{control, parse_source};
+use iotide_act::control;
 use iotide_edge::client;
 use iotide_report::{DecisionList, Document, Ink, Report, SourceJobs, SourceTarget, StorageJobs, WhoKnows};
 use iotide_source::Source;
 
 use crate::ExitStatus;
 use crate::commands::asking::unreadable;
+use crate::commands::source::parse_source;
 use crate::commands::{Form, OutputArgs};
 use crate::ui::{Hint, Ui};
 
@@ -59,7 +60,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ShowArgs) -> anyhow::Result<ExitStatus> {
     }
 }
 
-/// What everyone says, and whether all have answered: one that is away does not hide the others.
+/// Returns the answers of all sources, and whether all have answered: one that is away does not hide the others.
 fn ask_all(ui: &mut Ui, sources: &[Source]) -> anyhow::Result<(Vec<WhoKnows>, bool)> {
     let mut asked = Vec::new();
     let mut troubles = Vec::new();
@@ -99,7 +100,7 @@ fn ask_all(ui: &mut Ui, sources: &[Source]) -> anyhow::Result<(Vec<WhoKnows>, bo
     }
 }
 
-/// What a daemon or a detector knows, and the storages a daemon acts on.
+/// Returns the jobs of a daemon or a detector, and the storages a daemon acts on.
 fn ask_source(source: &Source) -> anyhow::Result<SourceJobs> {
     let jobs = source.ask().hint("`iotide serve` starts a daemon, `iotide detect --listen` a detector")?;
     let socket = match source {

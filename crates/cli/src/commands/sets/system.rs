@@ -13,7 +13,7 @@ pub(super) enum System {
     LustreTbf,
 }
 
-/// What must be known of a system.
+/// Settings of a system.
 #[derive(clap::Args, Debug)]
 pub(super) struct SystemArgs {
     /// `configfs`: where the directories of jobs are

@@ -125,7 +125,7 @@ pub(crate) struct SignatureArgs {
     /// Interval between candidate starts, in seconds
     #[arg(long, help_heading = "Where to run", value_name = "SECONDS", value_parser = positive, default_value_t = 60.0, requires = "fit")]
     fit_step: f64,
-    /// What a partition can carry, in bytes per second [default: the most it was seen to carry]
+    /// Capacity of a partition, in bytes per second [default: the highest bandwidth seen on it]
     #[arg(long, help_heading = "Where to run", value_name = "BPS", value_parser = positive, requires = "fit")]
     capacity: Option<f64>,
     /// Number of starts to list
@@ -272,7 +272,7 @@ fn show(ui: &mut Ui, progress: Progress<'_>) {
 }
 
 impl SignatureArgs {
-    /// What the flags mean; nothing below this line knows clap.
+    /// Converts the flags to settings; nothing below this line depends on clap.
     fn config(&self) -> anyhow::Result<SignatureConfig> {
         let method = match self.method {
             MethodArg::Consensus => SignatureMethod::Consensus,

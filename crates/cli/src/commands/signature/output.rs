@@ -18,7 +18,7 @@ pub(super) struct Target {
 /// A form of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// What was asked for by `--format`.
+    /// Form given by `--format`.
     Plain(Form),
     Page,
     Picture,
@@ -49,7 +49,7 @@ fn kind_of(file: &Path, form: Form) -> Kind {
 }
 
 impl Target {
-    /// What to call it.
+    /// Returns the name of the target in messages.
     pub(super) fn shown(&self) -> String {
         self.file.as_ref().map_or_else(|| "stdout".to_owned(), |file| file.display().to_string())
     }

@@ -26,7 +26,7 @@ use crate::ui::{Hint, Ui};
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct IoArgs {
-    /// What to run: a JSON file, `rr9537`, or `mix`
+    /// Workload: a JSON file, `rr9537`, or `mix`
     #[arg(required_unless_present = "from_traces", conflicts_with = "from_traces")]
     workload: Option<String>,
     /// Make one job of each trace that has a period
@@ -35,7 +35,7 @@ pub(crate) struct IoArgs {
     /// With --from-traces: number of copies of each job that run at once
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Workload")]
     copies: usize,
-    /// What one job alone gets from the storage, in bytes per second [default: as the workload says; of traces, the
+    /// Bandwidth that one job alone gets from the storage, in bytes per second [default: as the workload says; of traces, the
     /// fastest]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Workload")]
     bandwidth: Option<u64>,
@@ -75,7 +75,7 @@ pub(crate) struct IoArgs {
     /// Which job of a set goes first [default: first-come; `id` by the report's rules]
     #[arg(long, value_enum, help_heading = "Settings")]
     order: Option<OrderArg>,
-    /// What becomes of jobs without a prediction: one set, or one each [default: together; `apart` by the report's rules]
+    /// Sets for jobs without a prediction: one for all, or one each [default: together; `apart` by the report's rules]
     #[arg(long, value_enum, help_heading = "Settings")]
     unknown: Option<UnknownArg>,
     /// Spread of shares without scheduling (log-normal sigma) [default: 0 ideally, 0.25 at a server]
@@ -207,7 +207,7 @@ enum CreditArg {
 }
 
 impl IoArgs {
-    /// What the flags mean; nothing below this line knows clap.
+    /// Converts the flags to options; nothing below this line depends on clap.
     fn options(&self) -> SimulateOptions {
         let usual = SimulateOptions::default();
         SimulateOptions {

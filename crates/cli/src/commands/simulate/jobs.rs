@@ -29,7 +29,7 @@ const MIX: &str = "mix";
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct JobsArgs {
-    /// What to run: a job log, a description, or `mix`
+    /// Workload: a job log, a description, or `mix`
     log: String,
     /// How many nodes the machine has [default: as the log says; 64 for `mix`]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Workload")]
@@ -53,7 +53,7 @@ pub(crate) struct JobsArgs {
     /// Measurements or stored models of `iotide model`, for jobs and storage that name a model
     #[arg(long, value_name = "FILE", help_heading = "Workload")]
     models: Option<PathBuf>,
-    /// What jobs read and write, by name: JSON of traces, bytes or labels; docs/jobs.md has the format
+    /// I/O of jobs, by name: JSON of traces, bytes or labels; docs/jobs.md has the format
     #[arg(long, value_name = "FILE", help_heading = "Workload")]
     io: Option<PathBuf>,
     /// `mix`: how many jobs
@@ -98,7 +98,7 @@ pub(crate) struct JobsArgs {
     /// Put limits above the truth: deviation of the logarithm
     #[arg(long, value_name = "SIGMA", default_value_t = 0.0, help_heading = "Settings")]
     limit_error: f64,
-    /// What a busy and an idle node use, in watts, for the energy
+    /// Power of a busy and an idle node, in watts, for the energy
     #[arg(long, value_name = "BUSY,IDLE", value_parser = watts, help_heading = "Settings")]
     watts: Option<[f64; 2]>,
 
@@ -165,7 +165,7 @@ fn log(args: &JobsArgs) -> anyhow::Result<JobsLog> {
 }
 
 impl JobsArgs {
-    /// What the flags mean; nothing below this line knows clap.
+    /// Converts the flags to options; nothing below this line depends on clap.
     fn options(&self) -> anyhow::Result<SimulateJobsOptions> {
         let usual = SimulateJobsOptions::default();
         let mut policies = Vec::new();

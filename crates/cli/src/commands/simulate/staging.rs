@@ -24,9 +24,9 @@ use crate::ui::{Hint, Ui};
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StagingArgs {
-    /// What to run: a JSON file, or `example`
+    /// Workload: a JSON file, or `example`
     workload: String,
-    /// What the buffer holds [default: as the workload says, else without limit]
+    /// Capacity of the buffer [default: as the workload says, else without limit]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Workload")]
     capacity: Option<u64>,
     /// How many nodes hold the buffer [default: as the workload says, else 1]
@@ -152,7 +152,7 @@ fn figure_and_metric(text: &str) -> anyhow::Result<(String, String)> {
 }
 
 impl StagingArgs {
-    /// What the flags mean; nothing below this line knows clap.
+    /// Converts the flags to options; nothing below this line depends on clap.
     fn options(&self) -> anyhow::Result<StagingOptions> {
         let mut policies = Vec::new();
         for name in &self.policies {

@@ -27,7 +27,7 @@ mod live;
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SystemArgs {
-    /// What to run: a JSON file, `live` or `daemon:SOCKET`
+    /// Workload: a JSON file, `live` or `daemon:SOCKET`
     workload: String,
     /// `live`: what the storage can do, as `iotide ladder` measures it or `iotide templates` writes it
     #[arg(long, value_name = "LADDER")]
@@ -58,7 +58,7 @@ pub(crate) struct SystemArgs {
     /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "What to run")]
     seed: u64,
-    /// What share of the repetitions bands hold
+    /// Share of the repetitions that bands hold
     #[arg(long, value_name = "SHARE", default_value_t = 0.9, help_heading = "What to run")]
     confidence: f64,
     /// Event by event with chance, mean counts without, or the long run in closed form
@@ -207,7 +207,7 @@ impl SystemArgs {
     }
 }
 
-/// What stands before the `@`, and the time behind it; the beginning, if there is none.
+/// Splits a text into the part before the `@`, and the time behind it; the time is the beginning if there is none.
 fn at(text: &str) -> Result<(&str, f64), String> {
     let (what, at_s) = text.rsplit_once('@').unwrap_or((text, "0"));
     match at_s.parse::<f64>() {

@@ -1,5 +1,5 @@
-//! What an arbiter or a mount knows of a job: whether it does I/O, and how far its phases are apart. When the next one begins follows from when
-//! the last one did.
+//! Observations of a job at an arbiter or a mount: whether it does I/O, and how far its phases are apart. The start of the next phase follows from
+//! the start of the last one.
 
 use iotide_sched::staging::Forecast;
 

@@ -1,4 +1,4 @@
-//! What others know of the job whose files are staged: its trace, as it grows or is sent, or somebody who predicts it already.
+//! Sources of predictions for the job whose files are staged: its trace, as it grows or is sent, or a program that predicts it already.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use super::at_storage::AtStorage;
 use super::turns::job_id_elsewhere;
 use crate::commands::advice::advised;
 use crate::commands::source::Speaking;
+use crate::commands::source::parse_source;
 use crate::ui::Hint as _;
-use iotide_act::parse_source;
 
 /// Where predictions of the job's I/O phases come from.
 #[derive(clap::Args, Debug)]
@@ -235,7 +235,7 @@ struct Watching {
     follower: Follower,
     began: Instant,
     began_unix_s: f64,
-    /// What the job has moved so far.
+    /// Bytes moved by the job so far.
     n_bytes: f64,
     tell: Sender<Hint>,
 }

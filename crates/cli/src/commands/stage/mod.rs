@@ -91,7 +91,7 @@ fn with_progress<T>(ui: &mut Ui, pace: &Pace, (what, times): (&str, u64), act: i
     })
 }
 
-/// What each byte of a copy is.
+/// Progress text of a copy, and how often each byte is moved.
 const WRITTEN_AND_READ_BACK: (&str, u64) = ("written and read back", 2);
 
 /// Names are bytes; people and JSON get text.

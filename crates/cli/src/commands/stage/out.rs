@@ -49,7 +49,7 @@ pub(super) struct OutArgs {
     /// When to copy: between I/O phases, at once, when the buffer is above its high-water mark, or when the job is over
     #[arg(long, value_enum, default_value_t = PolicyName::Gap, value_name = "POLICY")]
     policy: PolicyName,
-    /// What to remove from SRC once it is safe: nothing, the oldest files when room is needed, or every file
+    /// Files to remove from SRC once they are safe: none, the oldest when room is needed, or every file
     #[arg(long, value_enum, default_value_t = PurgeName::Never, value_name = "WHAT")]
     purge: PurgeName,
     /// How long a file must not have changed
@@ -70,7 +70,7 @@ pub(super) struct OutArgs {
     /// End with this process, and leave the rest where it is
     #[arg(long = "while", value_name = "PID", conflicts_with = "once", value_parser = clap::value_parser!(i32).range(1..))]
     only_while: Option<i32>,
-    /// What the buffer holds at most [default: its file system]
+    /// Maximum size of the buffer [default: its file system]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     capacity: Option<u64>,
     /// The share of the capacity that should not be exceeded
@@ -292,7 +292,7 @@ fn long(
     Ok(Ended { fault: fault.map(|error| error.to_string()), ..ended })
 }
 
-/// What others are shown of a run.
+/// Status of a run, as others see it.
 #[derive(Clone)]
 struct Shown<'a> {
     args: &'a OutArgs,
@@ -309,7 +309,7 @@ impl Shown<'_> {
         staging
     }
 
-    /// What to show of a run that copies what is there: at first, and whenever the last is a second old.
+    /// Returns the status of a run that copies the present files: at first, and whenever the last status is a second old.
     fn while_once(&mut self, tally: &iotide_stage::Tally) -> Option<Staging> {
         if self.last.as_ref().is_some_and(|(at, _)| at.elapsed() < Duration::from_secs(1)) {
             return None;
@@ -319,7 +319,7 @@ impl Shown<'_> {
         Some(staging)
     }
 
-    /// What to show, if it is news and the last is a second old; that nothing can be copied is shown at once.
+    /// Returns the status if it has changed and the last one is a second old; a fault that stops all copies is shown at once.
     fn when_changed(&mut self, progress: &Progress) -> Option<Staging> {
         let is_shown = |last: &Staging| {
             progress
@@ -376,7 +376,7 @@ fn write_status(folder: &std::path::Path, name: &str, staging: &Staging) {
     let _ = written;
 }
 
-/// What the daemon of this node is told: a file beside the counter pages, for as long as this runs.
+/// Status file for the daemon of this node, beside the counter pages, for as long as this runs.
 struct Note {
     folder: Option<(OpenDir, String)>,
     name: String,

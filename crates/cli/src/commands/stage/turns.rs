@@ -29,7 +29,7 @@ pub(super) struct TurnArgs {
     control: Option<PathBuf>,
 }
 
-/// What says that this has been done, and which job it is about.
+/// Variable that shows that this has been done, and for which job.
 const JOB_OF: &str = "IOTIDE_STAGE_OF";
 /// Set if nobody has said which job that is, and the buffer gave it a name.
 const IS_GUESSED: &str = "IOTIDE_STAGE_OF_BUFFER";
@@ -38,7 +38,7 @@ const PATIENCE: &str = "IOTIDE_GATE_PATIENCE";
 const JOB_IDS: [&str; 4] = ["IOTIDE_JOB_ID", "IOSETS_JOB_ID", "SLURM_JOB_ID", "PBS_JOBID"];
 /// Where it stands in other batch systems.
 const OTHER_JOB_IDS: [&str; 5] = ["LSB_JOBID", "PJM_JOBID", "FLUX_JOB_ID", "COBALT_JOBID", "JOB_ID"];
-/// What a job without a rhythm of its own gets: all others come before it.
+/// Period of a job without a rhythm of its own, in seconds: all others come before it.
 const LAST_S: f64 = 1e6;
 const EVERY: Duration = Duration::from_millis(500);
 const AT_FIRST: Duration = Duration::from_millis(20);
@@ -113,7 +113,7 @@ impl TurnArgs {
     }
 }
 
-/// What is said of the place in line.
+/// State of the place in the queue.
 #[derive(Default)]
 pub(super) struct Place {
     is_draining: Arc<AtomicBool>,

@@ -28,7 +28,7 @@ const GIVES_UP: u8 = b'!';
 const TIME_TO_END: Duration = Duration::from_millis(500);
 const PASSED_ON: [i32; 5] = [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2];
 
-/// What signals ask for.
+/// Requests that arrive as signals.
 #[derive(Clone, Default)]
 pub(super) struct Asked {
     /// The job is over, or about to be: everything is to go.

@@ -54,7 +54,7 @@ impl Mount {
         self.child.wait().unwrap()
     }
 
-    /// What the control socket says to a line.
+    /// Returns the answer of the control socket to a line.
     fn ask(&self, line: &str) -> Value {
         let mut socket = UnixStream::connect(self.dir.join("control")).unwrap();
         writeln!(socket, "{line}").unwrap();
@@ -173,7 +173,7 @@ fn and_on_a_plain_directory_so_the_cases_are_right() {
     passes_posix(dir.path());
 }
 
-/// What a run of random operations is told: `IOTIDE_FSX_OPERATIONS=1000000` for the long one, `IOTIDE_FSX_SEED` for others.
+/// Returns a setting of a run of random operations: `IOTIDE_FSX_OPERATIONS=1000000` for the long one, `IOTIDE_FSX_SEED` for others.
 fn from_environment(name: &str, otherwise: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| otherwise.to_owned())
 }

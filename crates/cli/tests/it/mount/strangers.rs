@@ -1,4 +1,4 @@
-//! What an ordinary user tried against a mount that root serves to all, once with success.
+//! Attacks of an ordinary user on a mount that root serves to all; each worked once.
 
 use super::*;
 

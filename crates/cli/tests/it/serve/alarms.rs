@@ -43,7 +43,7 @@ impl Receiver {
         Self { url, heard }
     }
 
-    /// What it has heard, once that is so much.
+    /// Waits for `n` messages, and returns all that have arrived.
     fn heard(&self, n: usize) -> Vec<(String, Value)> {
         loop {
             let heard = self.heard.lock().unwrap().clone();

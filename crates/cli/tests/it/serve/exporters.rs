@@ -242,7 +242,7 @@ fn a_program_pushes_metrics_and_only_who_may_sees_them() {
     assert_eq!(&answer, b"HTTP/1.1 401");
 }
 
-/// What Prometheus' own tool says of an exposition.
+/// Returns the report of Prometheus' own tool on an exposition.
 pub(super) fn checked(promtool: &Path, text: &str) -> String {
     let mut check = Command::new(promtool)
         .args(["check", "metrics"])

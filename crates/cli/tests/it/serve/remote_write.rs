@@ -1,4 +1,4 @@
-//! What a real Prometheus holds that was written to it.
+//! Samples that a real Prometheus holds after remote writes.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What controllers ask in frames, by clients in C, in Python and here.
+//! Requests of controllers in frames, by clients in C, in Python and here.
 
 use iotide_wire::{RPC_MAGIC, RpcFields, RpcHeader, RpcKind, put_rpc_text};
 

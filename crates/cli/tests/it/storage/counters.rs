@@ -1,4 +1,4 @@
-//! What servers count, collected as docs/formats.md says, against what was written.
+//! Counters of servers, collected as docs/formats.md says, against the bytes that were written.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

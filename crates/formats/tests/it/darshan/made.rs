@@ -401,7 +401,7 @@ fn threads_are_known_from_dxt_posix_2_and_mpiio_3_on_and_offsets_from_mpiio_2_on
     }
 }
 
-/// What a log says, in every way it can be asked.
+/// Returns the content of a log, in every way it can be read.
 fn everything(log: &Log) -> String {
     let mut trace = Trace::default();
     let mut activity = Activity::new();

@@ -4,7 +4,7 @@ mod golden;
 mod made;
 /// Bytes that are no log, or no longer one.
 mod mutated;
-/// What the parsers of Darshan print.
+/// Output of the parsers of Darshan.
 pub mod text;
 /// A writer of logs.
 pub mod writer;

@@ -9,8 +9,8 @@ use crate::{Cell, Counters, Metric};
 
 /// Cells of versions that came late and wait to be taken: 2 MiB of them.
 const MOST_CELLS: usize = 1 << 16;
-/// What was shown of rows in silences takes so many bytes at most, give or take what comes within a second. Of further silences, nobody knows what was shown: what comes late
-/// of them is in the sums and not in its seconds, and refused ([`Forgotten`]).
+/// Bytes, at most, of the counts that were shown of rows in silences, give or take what comes within a second. Of further silences, the counts shown are not
+/// recorded: late counts of them are in the sums and not in their seconds, and refused ([`Forgotten`]).
 const MOST_SHOWN_BYTES: usize = 4 << 20;
 /// Cells that a row is likely to have, of which nothing has come yet.
 const USUAL_CELLS: usize = 64;
@@ -34,14 +34,14 @@ impl Forgotten {
     }
 }
 
-/// What a row had counted at a time of which something else was shown.
+/// Counts of a row at a time of which something else was shown.
 #[derive(Clone, Debug)]
 pub(super) struct LateCells {
     row: RowId,
     from_ns: u64,
     /// `None` if what was shown then still was when it came.
     until_ns: Option<u64>,
-    /// What it had more than was shown, by its place in the job's metrics.
+    /// Counts beyond those that were shown, by place in the job's metrics.
     added: Vec<(u32, Cell)>,
 }
 
@@ -216,7 +216,7 @@ impl Hub {
         at_ns.saturating_add_signed(skew_ns.saturating_neg())
     }
 
-    /// What has come late of jobs of other nodes since this was last asked. `until_s` is the first second in which is shown what is known now.
+    /// Returns the late counts of jobs of other nodes since the last call. `until_s` is the first second in which the present state is shown.
     pub fn take_late(&mut self, until_s: u64) -> Vec<LateGrowth> {
         let now_until_ns = until_s.saturating_mul(SECOND_NS);
         // Of what nobody has looked at yet, nothing is shown.

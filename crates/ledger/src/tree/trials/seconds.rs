@@ -1,4 +1,4 @@
-//! What a root shows of each second, once all that it has missed has come: links are cut, stall, and lead elsewhere.
+//! Counts that a root shows of each second, once all that it has missed has come: links are cut, stall, and lead elsewhere.
 
 use super::*;
 #[cfg(test)]
@@ -50,7 +50,7 @@ struct Wire {
 struct Site {
     machines: Vec<Machine>,
     now_s: u64,
-    /// What was counted until each second, and what the root shows of it.
+    /// Counts until each second: the true ones, and those that the root shows.
     truth: BTreeMap<u64, u64>,
     shown: BTreeMap<u64, u64>,
     /// Versions that were sent as missed.

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use iotide_act::parse_source;
 use iotide_api::{NamedSystem, USUAL_HORIZON_S, storage_of_file};
 use iotide_report::{JobDocument, JobList};
 use iotide_sched::AcceptedHints;
@@ -12,6 +11,7 @@ use iotide_source::Source;
 use super::SystemArgs;
 use crate::commands::advice::advised;
 use crate::commands::asking::{ask_at, now_unix_s, unreadable};
+use crate::commands::source::parse_source;
 
 /// The jobs that a daemon sees.
 const LIVE: &str = "live";
