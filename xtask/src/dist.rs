@@ -40,7 +40,7 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
     }
 }
 
-/// What is released, and where its parts lie.
+/// Version, time and folder of a release.
 pub(crate) struct Release {
     version: String,
     /// The commit's, for all files.
