@@ -40,7 +40,7 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
     }
 }
 
-/// What is released, and where its parts lie.
+/// Version, time and folder of a release.
 pub(crate) struct Release {
     version: String,
     /// The commit's, for all files.
@@ -103,6 +103,9 @@ fn pack(builds: bool) -> Result<Outcome, String> {
 
 /// Builds the program and the library that it carries.
 fn build(release: &Release) -> Result<(), String> {
+    // The analysis side alone is in no test: building it takes minutes.
+    let analysis = ["check", "--locked", "--package", "iotide", "--no-default-features"];
+    run_in(repository(), Command::new("cargo").args(analysis))?;
     let venv = release.folder.join("venv");
     if !venv.join("bin/cargo-zigbuild").exists() {
         run_in(repository(), Command::new("python3").args(["-m", "venv"]).arg(&venv))?;

@@ -698,7 +698,10 @@ mod tests {
                 "crates/report/Cargo.toml",
                 "[lints]\nworkspace = true\n\n[dependencies]\niotide-num.workspace = true\nserde.workspace = true\n",
             ),
-            ("crates/report/src/lib.rs", "//! Answers.\n#[derive(Serialize)]\nstruct Run;\n"),
+            (
+                "crates/report/src/lib.rs",
+                "//! Answers that readers see.\n#[derive(Serialize)]\nstruct Run;\n",
+            ),
         ])
     }
 
@@ -924,7 +927,11 @@ mod tests {
 
     #[test]
     fn a_doc_comment_that_begins_with_what_is_a_fault() {
-        breaks("crates/num/src/lib.rs", "//! Formulas.\n\n/// What it is.\nfn f() {}\n", "not with \"What\"");
+        breaks(
+            "crates/num/src/lib.rs",
+            "//! Formulas on slices.\n\n/// What it is.\nfn f() {}\n",
+            "not with \"What\"",
+        );
         passes("crates/num/src/lib.rs", "//! Formulas on slices, and\n//! What follows from them.\n");
     }
 }

@@ -15,7 +15,7 @@
 //! it ends, so every word only grows; one that fell was damaged. Nanoseconds are those for which the call held its thread: a request
 //! that goes on beside the program adds its bytes when it is seen complete, and no time.
 //!
-//! **What may be added up:** calls of the layers POSIX, stdio and MPI-IO are the program's own, and no byte is in two of them. What a layer
+//! **Sums:** calls of the layers POSIX, stdio and MPI-IO are the program's own, and no byte is in two of them. What a layer
 //! moves on behalf of a call of another one stands apart ([`PageLayer::Beneath`]). Likewise no time of an MPI function is in two functions.
 //! So the time of a process's threads is I/O (layers of its own) + MPI (all classes but [`MpiClass::MpiIo`]) + the rest.
 //!

@@ -122,17 +122,22 @@ pub(super) fn rpms(release: &Release, tree: &Tree, out: &Path) -> Result<(), Str
 
 fn spec_of(release: &Release, tree: &Tree) -> Result<String, String> {
     let copy = |folder: &Path| format!("cp -a {}/. %{{buildroot}}\n", folder.display());
+    let found = |folder: &Path, what: &[&str]| -> Result<Vec<String>, String> {
+        let listed = output(Command::new("find").current_dir(folder).arg(".").args(what))?;
+        let mut paths: Vec<String> =
+            listed.lines().map(|line| line.trim_start_matches('.').to_owned()).collect();
+        paths.sort_unstable();
+        Ok(paths)
+    };
     let files = |folder: &Path| -> Result<String, String> {
-        let listed = output(Command::new("find").current_dir(folder).args([".", "-type", "f"]))?;
-        let mut lines: Vec<String> = listed
-            .lines()
-            .map(|line| {
-                let path = line.trim_start_matches('.');
-                if path.starts_with("/etc/") { format!("%config(noreplace) {path}") } else { path.to_owned() }
-            })
-            .collect();
-        lines.sort_unstable();
-        Ok(lines.join("\n"))
+        // Folders of our own go with the package; those that others have, too, are not its.
+        let own = found(folder, &["-type", "d", "-path", "*/iotide*"])?
+            .into_iter()
+            .map(|path| format!("%dir {path}"));
+        let files = found(folder, &["-type", "f"])?
+            .into_iter()
+            .map(|path| if path.starts_with("/etc/") { format!("%config(noreplace) {path}") } else { path });
+        Ok(own.chain(files).collect::<Vec<_>>().join("\n"))
     };
     let last = "[ \"$1\" = 0 ] || exit 0\n";
     Ok(format!(
