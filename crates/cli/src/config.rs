@@ -109,7 +109,7 @@ impl Config {
         let mut config = Self { values, fault: None };
         for (path, must_exist) in files {
             let text = match read_text(path) {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => continue,
+                Err(error) if !must_exist && is_absent(&error) => continue,
                 Ok(text) => text,
                 Err(error) => {
                     config.fault.get_or_insert(format!("cannot read {}: {error}", path.display()));
@@ -258,6 +258,11 @@ fn files() -> Vec<(PathBuf, bool)> {
     let own = named("XDG_CONFIG_HOME").or_else(|| Some(named("HOME")?.join(".config")));
     let own = own.map(|folder| (folder.join("iotide/config.toml"), false));
     std::iter::once((OF_THE_SITE.into(), false)).chain(own).collect()
+}
+
+/// Whether a file that nobody named is not there for this user: `su` and its like leave the home folder of somebody else in the environment.
+fn is_absent(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied)
 }
 
 fn read_text(path: &Path) -> std::io::Result<String> {
