@@ -99,6 +99,7 @@ pub use crate::{
         TargetErrorsEntry, TemplatesReport,
     },
     timeline::{RowSums, Timeline, TimelineRow},
+    why::{EvidenceEntry, PartsEntry, PhaseEntry, SlowdownEntry, WhyDocument, WhyEntry, WhyRun},
     zero::Zero,
 };
 
@@ -152,6 +153,7 @@ mod system;
 mod templates;
 mod timeline;
 pub mod words;
+mod why;
 mod zero;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.

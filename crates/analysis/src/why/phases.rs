@@ -147,6 +147,17 @@ impl RunFacts {
         self.phases.iter().map(|phase| phase.busy_s).sum()
     }
 
+    /// When the clock of the trace was zero, since 1970.
+    pub fn zero_unix_s(&self) -> Option<f64> {
+        self.zero_unix_s
+    }
+
+    /// When its first request began and its last one ended, since 1970.
+    pub fn span_unix_s(&self) -> Option<(f64, f64)> {
+        let (zero_s, first, last) = (self.zero_unix_s?, self.phases.first()?, self.phases.last()?);
+        Some((zero_s + first.start_s, zero_s + last.end_s))
+    }
+
     /// What was moved.
     pub fn bytes(&self) -> f64 {
         self.phases.iter().map(PhaseFacts::bytes).sum()
