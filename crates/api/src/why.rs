@@ -56,7 +56,9 @@ pub fn why(
     let answer = compare(&read.facts, &history, load.as_ref());
     let entry = WhyEntry::new(&answer);
     let entry = match &options.jobs {
-        Some(jobs) => entry.with_jobs(&suspects(&read.facts, read.job_id.as_deref(), &history, &answer, &jobs.runs)),
+        Some(jobs) => {
+            entry.with_jobs(&suspects(&read.facts, read.job_id.as_deref(), &history, &answer, &jobs.runs))
+        }
         None => entry,
     };
     Ok(WhyDocument::new(vec![WhyRun::new(read.source, &losses, entry, &answer)]))
@@ -161,14 +163,21 @@ fn server_load(input: &Input, open: &OpenOptions) -> Result<(ServerLoad, Vec<Los
         Some(start) if times.first_s.unwrap_or(0.0) < UNIX_FROM_S => start,
         _ => 0.0,
     };
-    Ok((side_by_side(read, written, zero_s).ok_or_else(|| Error::NothingMoved { name: input.name() })?, losses))
+    Ok((
+        side_by_side(read, written, zero_s).ok_or_else(|| Error::NothingMoved { name: input.name() })?,
+        losses,
+    ))
 }
 
 /// A time later than this (September 2001) counts from 1970.
 const UNIX_FROM_S: f64 = 1e9;
 
 /// Puts reads and writes on one grid.
-fn side_by_side(read: Option<ThroughputLog>, written: Option<ThroughputLog>, zero_s: f64) -> Option<ServerLoad> {
+fn side_by_side(
+    read: Option<ThroughputLog>,
+    written: Option<ThroughputLog>,
+    zero_s: f64,
+) -> Option<ServerLoad> {
     let alone = |log: ThroughputLog| ServerLoad {
         grid: LoadGrid { start_s: zero_s + log.start_s, step_s: log.interval_s },
         read_bps: Vec::new(),

@@ -42,7 +42,12 @@ fn page(run: &WhyRun) -> String {
     section(&mut html, "phases", "Phases", &phase_table(&run.why.phases));
     let losses = run.losses_in_words();
     if !losses.is_empty() {
-        section(&mut html, "losses", "What is missing", &facts(losses.into_iter().map(|loss| ("loss", loss))));
+        section(
+            &mut html,
+            "losses",
+            "What is missing",
+            &facts(losses.into_iter().map(|loss| ("loss", loss))),
+        );
     }
     let _ = write!(
         html,
@@ -213,7 +218,11 @@ fn history_plot(run: &WhyRun) -> Option<Plot> {
         bands: Vec::new(),
         series: vec![
             level("up to here a run is usual", span, usual, 2),
-            Series { look: Look::Points, colour: 1, ..Series::even("earlier run", Look::Points, 1.0, 1.0, &factors) },
+            Series {
+                look: Look::Points,
+                colour: 1,
+                ..Series::even("earlier run", Look::Points, 1.0, 1.0, &factors)
+            },
         ],
         marks: Vec::new(),
         dots: vec![[n + 1.0, slowdown.factor]],

@@ -152,8 +152,8 @@ mod stream;
 mod system;
 mod templates;
 mod timeline;
-pub mod words;
 mod why;
+pub mod words;
 mod zero;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.

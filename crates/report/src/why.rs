@@ -128,11 +128,16 @@ impl WhyEntry {
 
     /// Adds who ran in the slow phases and not before, with the share of the slow phases. That is a hint and changes no verdict.
     pub fn with_jobs(mut self, jobs: &[(String, f64)]) -> Self {
-        self.evidence.extend(jobs.iter().map(|(who, share)| EvidenceEntry {
-            kind: "job",
-            text: format!("{who} ran in {} of the slow phases and in none of the earlier runs", text::percent(*share))
+        self.evidence.extend(jobs.iter().map(|(who, share)| {
+            EvidenceEntry {
+                kind: "job",
+                text: format!(
+                    "{who} ran in {} of the slow phases and in none of the earlier runs",
+                    text::percent(*share)
+                )
                 .into(),
-            value: Some(*share),
+                value: Some(*share),
+            }
         }));
         self
     }
@@ -162,7 +167,9 @@ impl WhyEntry {
                 format!("Unknown: the I/O took {times}, and the evidence does not tell whether that is usual")
             }
             Some(_) if self.excludes_own => {
-                format!("Unknown: the I/O took {times}, not by the program's own requests; the rest cannot be told")
+                format!(
+                    "Unknown: the I/O took {times}, not by the program's own requests; the rest cannot be told"
+                )
             }
             Some(_) => format!("Unknown: the I/O took {times}, and the evidence does not tell why"),
         }
@@ -193,10 +200,16 @@ impl WhyEntry {
     pub fn facts(&self) -> Rows {
         let mut rows = Rows::default();
         if let Some(SlowdownEntry { factor, interval: [low, high] }) = self.slowdown {
-            let usual = self.usual_until.map_or(String::new(), |until| format!("; up to {} is usual", times(until)));
+            let usual =
+                self.usual_until.map_or(String::new(), |until| format!("; up to {} is usual", times(until)));
             rows.row(
                 "slowdown",
-                format!("{} times, between {} and {} with 90 %{usual}", times(factor), times(low), times(high)),
+                format!(
+                    "{} times, between {} and {} with 90 %{usual}",
+                    times(factor),
+                    times(low),
+                    times(high)
+                ),
             );
         }
         let parts = self.parts_words();
@@ -240,7 +253,8 @@ impl WhyRun {
     /// Returns what is missing, line by line.
     pub fn losses_in_words(&self) -> Vec<String> {
         let words = |loss: &Loss| {
-            let records = loss.records.map_or(String::new(), |n| format!(" ({})", text::counted(n, "record")));
+            let records =
+                loss.records.map_or(String::new(), |n| format!(" ({})", text::counted(n, "record")));
             format!("{}{records}", loss.what.for_terminal())
         };
         let mut lines: Vec<String> = self.losses.iter().take(MOST_LOSSES).map(words).collect();
@@ -376,7 +390,10 @@ fn clue_words(clue: &Clue) -> (&'static str, String, Option<f64>) {
         ),
         Clue::NotFollowed(spread) => (
             "not_followed",
-            format!("slow phases are not those beside a high load: what remains differs by {}", text::percent(spread)),
+            format!(
+                "slow phases are not those beside a high load: what remains differs by {}",
+                text::percent(spread)
+            ),
             Some(spread),
         ),
         Clue::NoCeiling(bps) => (
@@ -392,12 +409,19 @@ fn clue_words(clue: &Clue) -> (&'static str, String, Option<f64>) {
         ),
         Clue::LogForeign(missing) => (
             "log_foreign",
-            format!("{} of the program's bytes are not in the log, which is that of another storage", text::percent(missing)),
+            format!(
+                "{} of the program's bytes are not in the log, which is that of another storage",
+                text::percent(missing)
+            ),
             Some(missing),
         ),
         Clue::Offset(offset_s) => {
             let side = if offset_s > 0.0 { "ahead" } else { "behind" };
-            ("offset", format!("the clock of the log is {} {side}", text::seconds(offset_s.abs())), Some(offset_s))
+            (
+                "offset",
+                format!("the clock of the log is {} {side}", text::seconds(offset_s.abs())),
+                Some(offset_s),
+            )
         }
         Clue::OneSize(share) => (
             "one_size",
@@ -409,9 +433,11 @@ fn clue_words(clue: &Clue) -> (&'static str, String, Option<f64>) {
         ),
         Clue::NoHistory => ("nothing", "there is no earlier run to compare with".to_owned(), None),
         Clue::NoLog => ("nothing", "there is no log of the servers".to_owned(), None),
-        Clue::NoStartTime => {
-            ("nothing", "the trace does not say when it began, so no log can be laid beside it".to_owned(), None)
-        }
+        Clue::NoStartTime => (
+            "nothing",
+            "the trace does not say when it began, so no log can be laid beside it".to_owned(),
+            None,
+        ),
     }
 }
 
@@ -426,7 +452,9 @@ fn change_words(what: Change, seconds: f64, ratio: f64) -> (&'static str, String
     };
     let (kind, text) = match what {
         Change::Bytes => ("bytes", of_before("bytes moved are")),
-        Change::RequestSize => ("request_size", format!("requests have {} times their earlier size", times(ratio))),
+        Change::RequestSize => {
+            ("request_size", format!("requests have {} times their earlier size", times(ratio)))
+        }
         Change::Opens => ("opens", of_before("calls that open, close and look up files are")),
         Change::Sync => ("sync", of_before("calls that force data to storage are")),
         Change::Ranks => ("ranks", format!("the work lies on {} times as many ranks", times(ratio))),

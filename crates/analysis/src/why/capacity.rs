@@ -41,7 +41,8 @@ impl Speeds {
     /// How much longer the known phases took than at full speed.
     pub(super) fn delay(&self) -> f64 {
         let known = || self.phases.iter().filter_map(|phase| Some((phase.busy_s, phase.left?)));
-        let (busy_s, full_s) = known().fold((0.0, 0.0), |sum, (busy, left)| (sum.0 + busy, sum.1 + busy * left));
+        let (busy_s, full_s) =
+            known().fold((0.0, 0.0), |sum, (busy, left)| (sum.0 + busy, sum.1 + busy * left));
         if full_s > 0.0 { busy_s / full_s } else { 1.0 }
     }
 }
@@ -78,7 +79,9 @@ pub(super) fn fit(runs: &[Placed<'_>], load: &ServerLoad) -> (Capacity, Vec<Opti
             }
         }
     }
-    let Some((_, mut view, scale)) = best else { return (Capacity { bps: 0.0, read_speed: 1.0, level, n_full_idle: 0 }, Vec::new()) };
+    let Some((_, mut view, scale)) = best else {
+        return (Capacity { bps: 0.0, read_speed: 1.0, level, n_full_idle: 0 }, Vec::new());
+    };
     view.ceilings.iter_mut().for_each(|ceiling| *ceiling *= scale);
     view.capacity.bps *= scale;
     let speeds = view.speeds(runs, load);
@@ -117,7 +120,8 @@ fn level_of(runs: &[Placed<'_>], speeds: &[Option<Speeds>]) -> Option<f64> {
     for ((run, _), speeds) in runs.iter().zip(speeds).skip(first) {
         n += run.facts.phases.len();
         let phases = speeds.iter().flat_map(|speeds| &speeds.phases);
-        let free = phases.zip(phase_ratios(run)).filter(|(phase, _)| phase.left.is_some_and(|left| left > 0.97));
+        let free =
+            phases.zip(phase_ratios(run)).filter(|(phase, _)| phase.left.is_some_and(|left| left > 0.97));
         ratios.extend(free.map(|(_, ratio)| ratio));
     }
     if ratios.len() >= 3 && 10 * ratios.len() >= n { median(&ratios) } else { None }
@@ -174,8 +178,12 @@ impl View {
         for (i, (run, beside)) in runs.iter().enumerate() {
             let Some(beside) = beside else { continue };
             let speeds = self.of_run(i, run, beside, load, scale);
-            let rests: Vec<f64> =
-                speeds.phases.iter().zip(phase_ratios(run)).map(|(phase, ratio)| ratio.ln() + phase.by_load.ln()).collect();
+            let rests: Vec<f64> = speeds
+                .phases
+                .iter()
+                .zip(phase_ratios(run))
+                .map(|(phase, ratio)| ratio.ln() + phase.by_load.ln())
+                .collect();
             let Some(level) = median(&rests) else { continue };
             for (rest, phase) in rests.iter().zip(&speeds.phases) {
                 sum += phase.busy_s * (rest - level).abs().min(0.5);
@@ -349,8 +357,9 @@ fn half_sample_mode(sorted: &[f64]) -> Option<f64> {
     let mut values = sorted;
     while values.len() > 3 {
         let half = values.len().div_ceil(2);
-        let from = (0..=values.len() - half)
-            .min_by(|&a, &b| (values[a + half - 1] - values[a]).total_cmp(&(values[b + half - 1] - values[b])))?;
+        let from = (0..=values.len() - half).min_by(|&a, &b| {
+            (values[a + half - 1] - values[a]).total_cmp(&(values[b + half - 1] - values[b]))
+        })?;
         values = &values[from..from + half];
     }
     match *values {

@@ -10,7 +10,9 @@ const WORTH_TELLING: f64 = 0.1;
 pub(super) fn changes(this: &Timed<'_>, earlier: &[Timed<'_>]) -> Vec<Clue> {
     let seconds = this.expected.seconds;
     let distance = |run: &Timed<'_>| (run.expected.seconds / seconds).ln().abs();
-    let Some(nearest) = earlier.iter().min_by(|a, b| distance(a).total_cmp(&distance(b))) else { return Vec::new() };
+    let Some(nearest) = earlier.iter().min_by(|a, b| distance(a).total_cmp(&distance(b))) else {
+        return Vec::new();
+    };
     let model = RequestModel::of(&earlier.iter().map(|run| run.facts).collect::<Vec<_>>());
     let (now, before) = (model.sums(this.facts), model.sums(nearest.facts));
     if before.longest_s <= 0.0 || before.all_s() <= 0.0 {
@@ -30,7 +32,8 @@ fn parts(now: &Sums, before: &Sums) -> Vec<(Change, f64, f64)> {
     // As if the work lay on as many ranks as before.
     let spread = before.all_s() / before.longest_s;
     let spread_now = now.all_s() / now.longest_s;
-    let more_bytes = if before.bytes > 0.0 { before.data_s * (now.bytes / before.bytes - 1.0) } else { now.data_s };
+    let more_bytes =
+        if before.bytes > 0.0 { before.data_s * (now.bytes / before.bytes - 1.0) } else { now.data_s };
     let by_size = now.data_s - before.data_s - more_bytes;
     let (size, size_before) = (over(now.bytes, now.data_calls), over(before.bytes, before.data_calls));
     vec![

@@ -31,12 +31,15 @@ impl Clocks {
             all.iter_mut().zip(of_run).for_each(|(sum, rough)| *sum += rough);
         }
         let common = smoothest(&all, reach);
-        let common =
-            if all[common as usize] < WORTH_MOVING * all[reach as usize] { common } else { reach };
+        let common = if all[common as usize] < WORTH_MOVING * all[reach as usize] { common } else { reach };
         let shifts = roughness.iter().map(|of_run| {
             let Some(of_run) = of_run else { return common - reach };
             let best = smoothest(of_run, reach);
-            if of_run[best as usize] < OWN_CLOCK * of_run[common as usize] { best - reach } else { common - reach }
+            if of_run[best as usize] < OWN_CLOCK * of_run[common as usize] {
+                best - reach
+            } else {
+                common - reach
+            }
         });
         Self { shifts: shifts.collect() }
     }
@@ -47,7 +50,9 @@ fn smoothest(roughness: &[f64], reach: i64) -> i64 {
     let by_distance = |i: &i64| (i - reach).abs();
     (0..roughness.len() as i64)
         .min_by(|a, b| {
-            roughness[*a as usize].total_cmp(&roughness[*b as usize]).then(by_distance(a).cmp(&by_distance(b)))
+            roughness[*a as usize]
+                .total_cmp(&roughness[*b as usize])
+                .then(by_distance(a).cmp(&by_distance(b)))
         })
         .unwrap_or(reach)
 }

@@ -115,7 +115,8 @@ impl Beside {
             missing += (own_read - read).max(0.0) + (own_written - written).max(0.0);
             bytes += own_read + own_written;
         }
-        let beside = Self { own, shift, known_share: 0.0, missing: if bytes > 0.0 { missing / bytes } else { 0.0 } };
+        let beside =
+            Self { own, shift, known_share: 0.0, missing: if bytes > 0.0 { missing / bytes } else { 0.0 } };
         let n_known = run.phases.iter().filter(|phase| beside.known_of(phase, run, load) >= 0.5).count();
         Self { known_share: n_known as f64 / run.phases.len().max(1) as f64, ..beside }
     }
@@ -154,7 +155,8 @@ impl Beside {
         let margin = (n / 40).max(2);
         let first = self.own.first - margin;
         let cells = first..(self.own.end() + margin).min(first + MOST_CELLS);
-        let zero_s = run.zero_unix_s.unwrap_or(0.0) - load.grid.start_s + self.shift as f64 * load.grid.fine_s();
+        let zero_s =
+            run.zero_unix_s.unwrap_or(0.0) - load.grid.start_s + self.shift as f64 * load.grid.fine_s();
         let bps = cells.map(|cell| {
             let ((read, written), (own_read, own_written)) = (load.at(cell), self.own.at(cell));
             let rest = read + written - own_read - own_written;

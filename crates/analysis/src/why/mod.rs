@@ -12,7 +12,7 @@ use iotide_num::{median, median_absolute_deviation, student_t_quantile};
 
 use self::capacity::{Capacity, Speeds};
 use self::clock::Clocks;
-use self::model::{Extrapolation, Expected, RequestModel};
+use self::model::{Expected, Extrapolation, RequestModel};
 use self::verdict::{Comparison, Outcome};
 
 pub use self::load::{LoadGrid, ServerLoad};
@@ -225,8 +225,10 @@ const ONE_SIZE_COUNTS: f64 = 0.05;
 
 /// Returns earlier runs, each content once and not the run itself, in an order that depends on nothing but them.
 fn distinct<'a>(run: &RunFacts, history: &'a [RunFacts]) -> Vec<&'a RunFacts> {
-    let mut distinct: Vec<&RunFacts> =
-        history.iter().filter(|earlier| earlier.content != run.content && !earlier.phases.is_empty()).collect();
+    let mut distinct: Vec<&RunFacts> = history
+        .iter()
+        .filter(|earlier| earlier.content != run.content && !earlier.phases.is_empty())
+        .collect();
     let start = |facts: &RunFacts| facts.start_unix_s.unwrap_or(0.0);
     distinct.sort_by(|a, b| start(a).total_cmp(&start(b)).then(a.content.cmp(&b.content)));
     distinct.dedup_by_key(|facts| facts.content);
@@ -252,7 +254,12 @@ impl Timed<'_> {
     }
 }
 
-fn answer(run: &RunFacts, history: &[&RunFacts], load: Option<&ServerLoad>, beyond: Extrapolation) -> Answered {
+fn answer(
+    run: &RunFacts,
+    history: &[&RunFacts],
+    load: Option<&ServerLoad>,
+    beyond: Extrapolation,
+) -> Answered {
     let model = if history.is_empty() { RequestModel::of(&[run]) } else { RequestModel::of(history) };
     let timed = |facts| Timed { facts, expected: model.expect(facts, beyond) };
     let this = timed(run);
@@ -312,7 +319,8 @@ impl Usual {
 
     /// The logarithm up to which a factor is usual.
     fn threshold(&self) -> f64 {
-        let noise = student_t_quantile(0.975, self.degrees()) * self.spread * (1.0 + 1.0 / self.n as f64).sqrt();
+        let noise =
+            student_t_quantile(0.975, self.degrees()) * self.spread * (1.0 + 1.0 / self.n as f64).sqrt();
         noise.max(LEAST_SLOWDOWN.ln())
     }
 
@@ -348,8 +356,11 @@ impl Seen {
         }
         let runs: Vec<&Timed<'_>> = std::iter::once(this).chain(earlier).collect();
         let clocks = Clocks::of(&runs.iter().map(|run| run.facts).collect::<Vec<_>>(), load);
-        let beside: Vec<load::Beside> =
-            runs.iter().zip(&clocks.shifts).map(|(run, &shift)| load::Beside::of(run.facts, load, shift)).collect();
+        let beside: Vec<load::Beside> = runs
+            .iter()
+            .zip(&clocks.shifts)
+            .map(|(run, &shift)| load::Beside::of(run.facts, load, shift))
+            .collect();
         let known = beside[0].known_share;
         if known < LEAST_KNOWN {
             return Err(Clue::LogHole(known));
@@ -359,8 +370,11 @@ impl Seen {
         }
         let usable =
             |beside: &load::Beside| beside.known_share >= LEAST_KNOWN && beside.missing <= MOST_MISSING;
-        let pairs: Vec<(&Timed<'_>, Option<&load::Beside>)> =
-            runs.iter().zip(&beside).map(|(run, beside)| (*run, Some(beside).filter(|b| usable(b)))).collect();
+        let pairs: Vec<(&Timed<'_>, Option<&load::Beside>)> = runs
+            .iter()
+            .zip(&beside)
+            .map(|(run, beside)| (*run, Some(beside).filter(|b| usable(b))))
+            .collect();
         let (capacity, speeds) = capacity::fit(&pairs, load);
         let mut speeds = speeds.into_iter();
         let of_run = speeds.next().flatten().ok_or(Clue::LogHole(known))?;
@@ -401,8 +415,10 @@ fn assemble(
             left: 1.0 / seen.speeds.delay(),
             usual_left: delay.map(|delay| 1.0 / delay),
         };
-        let capacity =
-            Clue::Capacity { bps: seen.capacity.bps, factor: comparison.storage().unwrap_or(comparison.rest) };
+        let capacity = Clue::Capacity {
+            bps: seen.capacity.bps,
+            factor: comparison.storage().unwrap_or(comparison.rest),
+        };
         match verdict {
             Verdict::Storage => clues.splice(0..0, [capacity, load]),
             _ => clues.splice(0..0, [load, capacity]),
@@ -427,7 +443,10 @@ fn assemble(
         usual_until: Some(usual.threshold().exp()),
         earlier: earlier
             .iter()
-            .map(|run| EarlierPoint { start_unix_s: run.facts.start_unix_s, factor: run.ratio() / usual.ratio })
+            .map(|run| EarlierPoint {
+                start_unix_s: run.facts.start_unix_s,
+                factor: run.ratio() / usual.ratio,
+            })
             .collect(),
         others: seen.map(|seen| seen.others.clone()),
     }

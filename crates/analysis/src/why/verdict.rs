@@ -89,7 +89,9 @@ fn draws(this: &Timed<'_>, earlier: &[Timed<'_>], seen: Option<&Seen>) -> Vec<(f
             let i = random.below(n_phases);
             busy_s += this.facts.phases[i].busy_s;
             expected_s += this.expected.phases[i];
-            if let Some((phase, left)) = seen.and_then(|seen| seen.speeds.phases[i].left.map(|left| (i, left))) {
+            if let Some((phase, left)) =
+                seen.and_then(|seen| seen.speeds.phases[i].left.map(|left| (i, left)))
+            {
                 known_s += this.facts.phases[phase].busy_s;
                 full_s += this.facts.phases[phase].busy_s * left;
             }
@@ -237,7 +239,8 @@ pub(super) fn decide(comparison: &Comparison, usual: &Usual) -> Outcome {
         }
         _ => {}
     }
-    let blames_others = verdict == Verdict::Unknown && measured.parts().others.is_none_or(|part| part >= A_THIRD);
+    let blames_others =
+        verdict == Verdict::Unknown && measured.parts().others.is_none_or(|part| part >= A_THIRD);
     Outcome { verdict, parts, doubts: if blames_others { comparison.doubts.clone() } else { Vec::new() } }
 }
 
@@ -291,13 +294,22 @@ pub(super) fn alone(this: &Timed<'_>, seen: Option<&Seen>, mut clues: Vec<Clue>)
         if !proven {
             clues.push(Clue::NotFollowed(population_std(&rests)));
         }
-        if proven && most > DIFFERENT * least && ratios.len() >= FEWEST_PHASES && population_std(&rests) < NOT_CHANCE.0 {
+        if proven
+            && most > DIFFERENT * least
+            && ratios.len() >= FEWEST_PHASES
+            && population_std(&rests) < NOT_CHANCE.0
+        {
             verdict = Verdict::Others;
         }
         let delay = seen.speeds.delay();
         clues.insert(
             0,
-            Clue::OthersLoad { bps: seen.speeds.others_bps, usual_bps: None, left: 1.0 / delay, usual_left: None },
+            Clue::OthersLoad {
+                bps: seen.speeds.others_bps,
+                usual_bps: None,
+                left: 1.0 / delay,
+                usual_left: None,
+            },
         );
         if seen.offset_s != 0.0 {
             clues.push(Clue::Offset(seen.offset_s));
