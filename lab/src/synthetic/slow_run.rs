@@ -54,7 +54,7 @@ pub const KINDS: &[(&str, &[&str])] = &[
     ("storage_rebuild", &["storage"]),
     ("mixed_own_others", &["mixed"]),
     ("mixed_own_storage", &["mixed"]),
-    ("halves_others_storage", &["mixed", "unknown"]),
+    ("halves_others_storage", &["mixed", "storage", "unknown"]),
     ("no_log", &["unknown"]),
     ("foreign_log", &["unknown"]),
     ("hole", &["unknown"]),
@@ -105,7 +105,7 @@ impl Program {
 
     fn call_s(&self, op: Op, bytes: f64) -> f64 {
         match op {
-            Op::Sync => 60.0 * self.latency_s,
+            Op::Sync => 200.0 * self.latency_s,
             _ => self.latency_s + bytes / self.rank_bps,
         }
     }
@@ -421,7 +421,6 @@ fn change(kind: &str, program: &mut Program) -> Option<&'static str> {
         }
         "own_sync" => {
             program.syncs = true;
-            program.latency_s *= 1.0;
             Some("sync")
         }
         "own_ranks" => {

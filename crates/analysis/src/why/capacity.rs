@@ -38,6 +38,13 @@ pub(super) struct PhaseSpeed {
 }
 
 impl Speeds {
+    /// Takes the speed that the load alone leaves.
+    pub(super) fn told_by_load(&mut self) {
+        for phase in &mut self.phases {
+            phase.left = phase.left.map(|_| phase.by_load);
+        }
+    }
+
     /// How much longer the known phases took than at full speed.
     pub(super) fn delay(&self) -> f64 {
         let known = || self.phases.iter().filter_map(|phase| Some((phase.busy_s, phase.left?)));
@@ -144,8 +151,8 @@ struct View {
 impl View {
     fn of(runs: &[Placed<'_>], load: &ServerLoad, read_speed: f64, level: f64) -> Self {
         let units = |(read, written): (f64, f64)| written + read / read_speed;
-        let all: Vec<f64> = (0..load.len() as i64).map(|cell| units(load.at(cell))).collect();
         let half = half_window(load);
+        let all = without_gaps((0..load.len() as i64).map(|cell| units(load.at(cell))), 2 * half + 1);
         let alone = reference(runs).iter().flat_map(|(run, _)| &run.facts.phases);
         let alone_bps = alone
             .filter(|phase| phase.busy_s > 2.0 * load.grid.step_s)
@@ -305,6 +312,16 @@ impl CellSums {
             others_bps: self.others_bytes / self.known_s,
         }
     }
+}
+
+/// Shortens stretches of which nothing is known to so many values: logs of single runs lie days apart.
+fn without_gaps(values: impl Iterator<Item = f64>, longest: usize) -> Vec<f64> {
+    let mut n_unknown = 0;
+    let is_kept = |value: &f64| {
+        n_unknown = if value.is_nan() { n_unknown + 1 } else { 0 };
+        n_unknown <= longest
+    };
+    values.filter(is_kept).collect()
 }
 
 /// How many cells on each side are averaged.

@@ -10,7 +10,7 @@
 
 use iotide_num::{median, median_absolute_deviation, student_t_quantile};
 
-use self::capacity::{Capacity, Speeds};
+use self::capacity::{Capacity, FULL_IDLE_SAMPLES, Speeds};
 use self::clock::Clocks;
 use self::model::{Expected, Extrapolation, RequestModel};
 use self::verdict::{Comparison, Outcome};
@@ -340,6 +340,8 @@ struct Seen {
     /// Of earlier runs, where the log knows them.
     earlier: Vec<Option<Speeds>>,
     capacity: Capacity,
+    /// Whether the log shows that others filled the storage.
+    is_proven: bool,
     offset_s: f64,
     others: OthersSeries,
 }
@@ -379,13 +381,28 @@ impl Seen {
         let mut speeds = speeds.into_iter();
         let of_run = speeds.next().flatten().ok_or(Clue::LogHole(known))?;
         let others = beside[0].others(this.facts, load, &capacity);
+        let mut earlier: Vec<Option<Speeds>> = speeds.collect();
+        let is_proven = capacity.n_full_idle >= FULL_IDLE_SAMPLES || verdict::follows(this, &of_run.phases);
+        let mut of_run = of_run;
+        if !is_proven {
+            // What the program got explains itself: it counts only where the storage was full indeed.
+            of_run.told_by_load();
+            earlier.iter_mut().flatten().for_each(Speeds::told_by_load);
+        }
         Ok(Self {
             speeds: of_run,
-            earlier: speeds.collect(),
+            earlier,
+            is_proven,
             capacity,
             offset_s: clocks.shifts[0] as f64 * load.grid.fine_s(),
             others,
         })
+    }
+
+    /// How much less speed others left than usually. Where nothing shows the storage full, they left all of it in earlier runs, too.
+    fn ratio(&self, delay: f64, usual_delay: f64) -> f64 {
+        let ratio = delay / usual_delay;
+        if self.is_proven { ratio } else { ratio.max(1.0) }
     }
 
     /// The median of earlier runs of how much slower the load of others made them; `None` where the log knows none.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use iotide_num::{SplitMix64, median, population_std};
 
-use super::capacity::{FULL_IDLE_SAMPLES, PhaseSpeed};
+use super::capacity::PhaseSpeed;
 use super::{Clue, LEAST_SLOWDOWN, Parts, PhaseCause, Seen, Timed, Usual, Verdict, Why};
 
 /// A run against earlier ones.
@@ -46,7 +46,7 @@ impl Comparison {
         let (least, most) =
             (expected().fold(f64::INFINITY, f64::min), expected().fold(f64::NEG_INFINITY, f64::max));
         let own = this.expected.seconds / this.expected.seconds.clamp(least, most);
-        let delay = seen.map(|seen| seen.speeds.delay() / seen.usual_delay().unwrap_or(1.0));
+        let delay = seen.map(|seen| seen.ratio(seen.speeds.delay(), seen.usual_delay().unwrap_or(1.0)));
         Self {
             own,
             rest: this.ratio() / usual.ratio,
@@ -102,7 +102,8 @@ fn draws(this: &Timed<'_>, earlier: &[Timed<'_>], seen: Option<&Seen>) -> Vec<(f
             .or_else(|| seen.and_then(Seen::usual_delay))
             .unwrap_or(1.0);
         let delay = seen.map(|seen| {
-            if full_s > 0.0 { known_s / full_s / usual_delay } else { seen.speeds.delay() / usual_delay }
+            let delay = if full_s > 0.0 { known_s / full_s } else { seen.speeds.delay() };
+            seen.ratio(delay, usual_delay)
         });
         (busy_s / expected_s / usual_ratio, delay)
     };
@@ -132,8 +133,7 @@ fn doubts(this: &Timed<'_>, usual: &Usual, seen: &Seen) -> Vec<Clue> {
     if rest_spread > NOT_CHANCE.0 && rest_spread > NOT_CHANCE.1 * usual.spread {
         doubts.push(Clue::NotFollowed(rest_spread));
     }
-    let is_proven = seen.capacity.n_full_idle >= FULL_IDLE_SAMPLES || follows(this, &seen.speeds.phases);
-    if !is_proven {
+    if !seen.is_proven {
         doubts.push(Clue::NoCeiling(seen.capacity.bps));
     }
     if seen.usual_delay().is_none() {
@@ -148,7 +148,7 @@ fn doubts(this: &Timed<'_>, usual: &Usual, seen: &Seen) -> Vec<Clue> {
 }
 
 /// Whether phases took longer where the load was higher. The load alone counts: what the program got explains itself.
-fn follows(this: &Timed<'_>, phases: &[PhaseSpeed]) -> bool {
+pub(super) fn follows(this: &Timed<'_>, phases: &[PhaseSpeed]) -> bool {
     let (took, explained) = logs(this, phases, true);
     let rests: Vec<f64> = took.iter().zip(&explained).map(|(took, by_load)| took - by_load).collect();
     took.len() >= 3 && population_std(&rests) < FOLLOWS * population_std(&took)
@@ -256,7 +256,7 @@ pub(super) fn phases(
     let of_phase = |(i, phase): (usize, &super::PhaseFacts)| {
         let speed = seen.map(|seen| seen.speeds.phases[i]).filter(|speed| speed.left.is_some());
         let factor = phase.busy_s / this.expected.phases[i] / usual_ratio;
-        let delay = speed.and_then(|speed| speed.left).map(|left| 1.0 / left / usual_delay);
+        let delay = seen.zip(speed.and_then(|speed| speed.left)).map(|(seen, left)| seen.ratio(1.0 / left, usual_delay));
         let causes = Causes { own: comparison.own, rest: factor, delay };
         PhaseCause {
             start_s: phase.start_s,
