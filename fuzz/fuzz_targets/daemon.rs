@@ -11,6 +11,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     iotide_daemon::fuzz(bytes);
+    iotide_edge::fuzz(bytes);
     let _ = (JobList::from_json(bytes), JobDocument::from_json(bytes), NodeList::from_json(bytes));
     let _ = (AlarmList::from_json(bytes), LoginLink::from_json(bytes), Refused::from_json(bytes));
     let _ = (DecisionList::from_json(bytes), ProxyNewAlarm::from_json(bytes).map(ProxyNewAlarm::new_alarm));

@@ -10,16 +10,16 @@ use tokio::sync::{Notify, oneshot};
 use crate::gather::lock;
 
 /// The bytes of an answer, or why there is none.
-pub(crate) type Answered = Result<Vec<u8>, AskError>;
+pub type Answered = Result<Vec<u8>, AskError>;
 
 /// A daemon below.
 #[derive(Debug)]
-pub(crate) struct Below {
+pub struct Below {
     child: Place,
     /// Sends it away.
-    pub(crate) leave: Notify,
+    pub leave: Notify,
     /// Notified when there is something to send to it.
-    pub(crate) has_answers: Notify,
+    pub has_answers: Notify,
     end: Mutex<End>,
 }
 
@@ -32,7 +32,8 @@ struct End {
 }
 
 impl Below {
-    pub(crate) fn new(down: Downlink) -> Arc<Self> {
+    /// A daemon that has just connected.
+    pub fn new(down: Downlink) -> Arc<Self> {
         Arc::new(Self {
             child: down.child().clone(),
             leave: Notify::new(),
@@ -42,15 +43,12 @@ impl Below {
     }
 
     /// Who it is.
-    pub(crate) fn child(&self) -> &Place {
+    pub fn child(&self) -> &Place {
         &self.child
     }
 
     /// Takes in what it says; answers go to those who wait for them.
-    pub(crate) fn heard(
-        &self,
-        take: impl FnOnce(&mut Downlink) -> Result<(), LinkError>,
-    ) -> Result<(), LinkError> {
+    pub fn heard(&self, take: impl FnOnce(&mut Downlink) -> Result<(), LinkError>) -> Result<(), LinkError> {
         let mut end = lock(&self.end);
         let End { down, waiting } = &mut *end;
         let taken = take(down);
@@ -67,14 +65,14 @@ impl Below {
     }
 
     /// Appends what is to be sent to it.
-    pub(crate) fn fill(&self, hub: &Mutex<Hub>, out: &mut Vec<u8>) {
+    pub fn fill(&self, hub: &Mutex<Hub>, out: &mut Vec<u8>) {
         // The end first, as whoever hears it does.
         let mut end = lock(&self.end);
         end.down.fill(&lock(hub), out);
     }
 
     /// Asks it, or a node below it.
-    pub(crate) fn ask(
+    pub fn ask(
         self: &Arc<Self>,
         node: &Name,
         n_passed: u8,
@@ -91,7 +89,7 @@ impl Below {
     }
 
     /// The connection is over: who waits for an answer learns it at once.
-    pub(crate) fn over(&self) {
+    pub fn over(&self) {
         lock(&self.end).waiting = None;
     }
 
@@ -106,7 +104,7 @@ impl Below {
 
 /// A question that is under way. Who drops it no longer waits, and its place is free.
 #[derive(Debug)]
-pub(crate) struct OpenQuestion {
+pub struct OpenQuestion {
     below: Arc<Below>,
     id: u64,
     answer: oneshot::Receiver<Answered>,
@@ -114,7 +112,7 @@ pub(crate) struct OpenQuestion {
 
 impl OpenQuestion {
     /// The answer, whenever that comes; a daemon that goes away does not answer.
-    pub(crate) async fn answer(&mut self) -> Answered {
+    pub async fn answer(&mut self) -> Answered {
         (&mut self.answer).await.unwrap_or(Err(AskError::Silent))
     }
 }

@@ -27,7 +27,7 @@ const MOST_RATES: usize = 500;
 
 /// What a listener is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Hears {
+pub enum Hears {
     /// Everything.
     All,
     /// What happens to one user.
@@ -48,7 +48,7 @@ impl Hears {
 
 /// Where events are told, and heard of.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Events(Arc<Mutex<Listeners>>);
+pub struct Events(Arc<Mutex<Listeners>>);
 
 #[derive(Debug, Default)]
 struct Listeners {
@@ -73,7 +73,7 @@ impl Events {
     }
 
     /// Listens to what happens from now on, until what is returned is dropped. The first piece is there at once.
-    pub(crate) fn listen(&self, hears: Hears, wants_rates: bool) -> Receiver<Bytes> {
+    pub fn listen(&self, hears: Hears, wants_rates: bool) -> Receiver<Bytes> {
         let (queue, events) = channel(MOST_WAITING);
         // A browser that is cut off comes back after a second.
         let _ = queue.try_send(Bytes::from_static(b"retry: 1000\n\n"));
@@ -82,7 +82,7 @@ impl Events {
     }
 
     /// What the machine has decided, and the store has.
-    pub(crate) fn acted(&self, acts: &[Act]) {
+    pub fn acted(&self, acts: &[Act]) {
         let mut listeners = self.lock();
         for act in acts {
             match act {
@@ -105,7 +105,7 @@ impl Events {
     }
 
     /// Something else than before is expected of a job.
-    pub(crate) fn expected(&self, key: &JobKey, expected: &Expected) {
+    pub fn expected(&self, key: &JobKey, expected: &Expected) {
         let event = PredictionEvent {
             job: key.id.as_str().into(),
             period_s: expected.period_s,
@@ -117,13 +117,13 @@ impl Events {
     }
 
     /// Models of an application were fitted anew.
-    pub(crate) fn fitted(&self, uid: u32, app: &Name, n_runs: usize) {
+    pub fn fitted(&self, uid: u32, app: &Name, n_runs: usize) {
         let event = ModelEvent { app: app.as_str().into(), runs: n_runs };
         self.lock().tell(uid, "model", &answer_json(&event));
     }
 
     /// What jobs move now.
-    pub(crate) fn rates(&self, view: &View) {
+    pub fn rates(&self, view: &View) {
         let mut listeners = self.lock();
         // One text for all who see the same.
         let mut told: HashMap<Hears, Bytes> = HashMap::new();
@@ -137,13 +137,13 @@ impl Events {
     }
 
     /// An alarm begins or is over: its owner and those who see all are told.
-    pub(crate) fn alarm(&self, state: &AlarmState) {
+    pub fn alarm(&self, state: &AlarmState) {
         // A number that no user has: listeners to everyone's events hear it.
         self.lock().tell(state.owner.unwrap_or(u32::MAX), "alarm", &answer_json(state));
     }
 
     /// Gives a sign of life if nothing happens, and forgets those who are gone.
-    pub(crate) fn tick(&self) {
+    pub fn tick(&self) {
         let mut listeners = self.lock();
         if listeners.said.is_none_or(|said| said.elapsed() >= SILENCE) {
             listeners.said = Some(Instant::now());

@@ -22,14 +22,14 @@ use crate::store::{Store, StoreError};
 
 /// The part of a daemon that is in a tree.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub struct Tree {
     hub: Mutex<Hub>,
     pub(crate) has_parent: bool,
     /// Told when there is something to send to the daemon above.
-    pub(crate) has_rows: Notify,
+    pub has_rows: Notify,
     children: Mutex<HashMap<Name, Arc<Below>>>,
     /// Places for those who ask nodes below here; what is asked from above has places of its own.
-    pub(crate) askers: Shares,
+    pub askers: Shares,
     skew: Mutex<Option<(u64, i64)>>,
     notices: Mutex<Notices>,
 }
@@ -47,7 +47,8 @@ const MOST_QUESTIONS: usize = 64;
 const MOST_NOTICES: usize = 256;
 
 impl Tree {
-    pub(crate) fn new(own: Place, has_parent: bool) -> Self {
+    /// The place of this daemon in its tree.
+    pub fn new(own: Place, has_parent: bool) -> Self {
         Self {
             hub: Mutex::new(Hub::new(own, !has_parent, Limits::default())),
             has_parent,
@@ -60,12 +61,12 @@ impl Tree {
     }
 
     /// The hub. It is held for as long as it takes to read or write some rows, and never while anything is waited for.
-    pub(crate) fn hub(&self) -> MutexGuard<'_, Hub> {
+    pub fn hub(&self) -> MutexGuard<'_, Hub> {
         lock(&self.hub)
     }
 
     /// A child has come. The same one again takes the place of its former connection; another one of its name is refused.
-    pub(crate) fn joined(&self, below: &Arc<Below>) -> Result<(), Name> {
+    pub fn joined(&self, below: &Arc<Below>) -> Result<(), Name> {
         let mut children = lock(&self.children);
         let child = below.child();
         if let Some(former) = children.get(&child.node) {
@@ -79,12 +80,12 @@ impl Tree {
     }
 
     /// Whether another daemon of the same name is connected.
-    pub(crate) fn is_taken(&self, by: &Place) -> bool {
+    pub fn is_taken(&self, by: &Place) -> bool {
         lock(&self.children).get(&by.node).is_some_and(|known| known.child().instance != by.instance)
     }
 
     /// A child is lost.
-    pub(crate) fn left(&self, below: &Arc<Below>) {
+    pub fn left(&self, below: &Arc<Below>) {
         below.over();
         let mut children = lock(&self.children);
         let node = &below.child().node;
@@ -94,17 +95,12 @@ impl Tree {
     }
 
     /// Appends what is to be sent to a child.
-    pub(crate) fn fill(&self, below: &Below, out: &mut Vec<u8>) {
+    pub fn fill(&self, below: &Below, out: &mut Vec<u8>) {
         below.fill(&self.hub, out);
     }
 
     /// Asks a node below. `n_passed` daemons have passed the question on before.
-    pub(crate) fn ask(
-        &self,
-        node: &Name,
-        n_passed: u8,
-        question: &Question,
-    ) -> Result<OpenQuestion, AskError> {
+    pub fn ask(&self, node: &Name, n_passed: u8, question: &Question) -> Result<OpenQuestion, AskError> {
         if usize::from(n_passed) >= MOST_LEVELS {
             return Err(AskError::NoNode);
         }
@@ -114,12 +110,12 @@ impl Tree {
     }
 
     /// How long a question to the parent and its answer take, and how far our clock is ahead of its.
-    pub(crate) fn set_skew(&self, skew: Option<(u64, i64)>) {
+    pub fn set_skew(&self, skew: Option<(u64, i64)>) {
         *lock(&self.skew) = skew;
     }
 
     /// Says something, unless it was said already.
-    pub(crate) fn note(&self, text: String) {
+    pub fn note(&self, text: String) {
         let mut notices = lock(&self.notices);
         if notices.said.len() < MOST_NOTICES && notices.said.insert(text.clone()) {
             notices.waiting.push_back(text);
@@ -127,18 +123,18 @@ impl Tree {
     }
 
     /// What was wrong is right again: it is said if it goes wrong once more.
-    pub(crate) fn note_again(&self) {
+    pub fn note_again(&self) {
         lock(&self.notices).said.clear();
     }
 
     /// What is to be said.
-    pub(crate) fn take_notices(&self) -> Vec<String> {
+    pub fn take_notices(&self) -> Vec<String> {
         lock(&self.notices).waiting.drain(..).collect()
     }
 }
 
 /// What is behind a lock, even if someone who held it has panicked.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -158,7 +154,7 @@ const MOST_ROWS: usize = 512;
 
 /// Takes rows out of the hub, and puts what is counted here into it.
 #[derive(Debug)]
-pub(crate) struct Gathering {
+pub struct Gathering {
     tree: Arc<Tree>,
     expectations: Expectations,
     /// What is expected of jobs elsewhere and nobody was told yet.
@@ -193,24 +189,27 @@ struct Resumed {
 
 /// What a job had counted more than was shown, in some seconds of the past.
 #[derive(Clone, Debug)]
-pub(crate) struct LateJob {
-    pub(crate) key: JobKey,
-    /// The first of these seconds since 1970, and the first after them.
-    pub(crate) from_s: u64,
-    pub(crate) until_s: u64,
-    pub(crate) added: Counters,
+pub struct LateJob {
+    /// Which job.
+    pub key: JobKey,
+    /// The first of these seconds since 1970.
+    pub from_s: u64,
+    /// The first second after them.
+    pub until_s: u64,
+    /// What it counted beside what was shown.
+    pub added: Counters,
 }
 
 /// What is done once acts are stored.
 #[derive(Debug, Default)]
-pub(crate) struct Afterwards {
+pub struct Afterwards {
     closed: Vec<Group>,
     finals: Vec<OwnRow>,
 }
 
 impl Gathering {
     /// Begins with what was under way when the daemon ended.
-    pub(crate) fn start(
+    pub fn start(
         tree: Arc<Tree>,
         expectations: Expectations,
         now_ns: u64,
@@ -248,12 +247,7 @@ impl Gathering {
     }
 
     /// Stores versions that the daemon above may not have, so that a restart does not lose them: at the end, and now and then while it is not heard.
-    pub(crate) fn keep_versions(
-        &mut self,
-        now_ns: u64,
-        store: &mut Store,
-        is_end: bool,
-    ) -> Result<(), StoreError> {
+    pub fn keep_versions(&mut self, now_ns: u64, store: &mut Store, is_end: bool) -> Result<(), StoreError> {
         if self.resumed.is_some() {
             // Nobody has taken out yet what is there.
             return Ok(());
@@ -279,12 +273,7 @@ impl Gathering {
     }
 
     /// Rows become part of jobs; returns what is to be stored of them.
-    pub(crate) fn gather(
-        &mut self,
-        now_ns: u64,
-        store: &Store,
-        leaf: &mut Leaf,
-    ) -> Result<Vec<Act>, StoreError> {
+    pub fn gather(&mut self, now_ns: u64, store: &Store, leaf: &mut Leaf) -> Result<Vec<Act>, StoreError> {
         self.tell_node(now_ns, leaf);
         self.send_own(now_ns, leaf);
         let waited_ns = now_ns.saturating_sub(self.gathered_ns);
@@ -370,7 +359,7 @@ impl Gathering {
     }
 
     /// What has come late of jobs, after rows became part of them. `is_sampled` says whether this second is sampled already.
-    pub(crate) fn take_late(&mut self, now_ns: u64, is_sampled: bool) -> Vec<LateJob> {
+    pub fn take_late(&mut self, now_ns: u64, is_sampled: bool) -> Vec<LateJob> {
         let until_s = now_ns / 1_000_000_000 + u64::from(is_sampled);
         let late = self.tree.hub().take_late(until_s);
         let of_job = |it: LateGrowth| {
@@ -385,12 +374,12 @@ impl Gathering {
     }
 
     /// What is expected of jobs elsewhere and was not before.
-    pub(crate) fn take_expected(&mut self) -> Vec<(JobKey, Expected)> {
+    pub fn take_expected(&mut self) -> Vec<(JobKey, Expected)> {
         std::mem::take(&mut self.expected)
     }
 
     /// When rows last became part of jobs.
-    pub(crate) fn gathered_ns(&self) -> u64 {
+    pub fn gathered_ns(&self) -> u64 {
         self.gathered_ns
     }
 
@@ -453,7 +442,7 @@ impl Gathering {
     }
 
     /// What is to be done once these are stored: the leaf forgets jobs that have ended.
-    pub(crate) fn before_stored(&self, acts: &[Act], leaf: &Leaf) -> Afterwards {
+    pub fn before_stored(&self, acts: &[Act], leaf: &Leaf) -> Afterwards {
         let mut afterwards = Afterwards::default();
         for act in acts {
             if let Act::End { key, own, end_ns, .. } = act {
@@ -473,7 +462,7 @@ impl Gathering {
     }
 
     /// These are stored, and on disk.
-    pub(crate) fn stored(&self, now_ns: u64, acts: &[Act], afterwards: Afterwards) {
+    pub fn stored(&self, now_ns: u64, acts: &[Act], afterwards: Afterwards) {
         let mut hub = self.tree.hub();
         let has_finals = !afterwards.finals.is_empty();
         for act in acts {
@@ -494,12 +483,12 @@ impl Gathering {
     }
 
     /// The store was begun anew: it has no row.
-    pub(crate) fn store_was_lost(&self) {
+    pub fn store_was_lost(&self) {
         self.tree.hub().store_was_lost();
     }
 
     /// Jobs that need not be sent again.
-    pub(crate) fn take_safe(&self) -> Vec<JobKey> {
+    pub fn take_safe(&self) -> Vec<JobKey> {
         if self.tree.has_parent { self.tree.hub().take_safe() } else { Vec::new() }
     }
 }

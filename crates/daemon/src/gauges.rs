@@ -14,7 +14,7 @@ const EVERY_NS: u64 = 1_000_000_000;
 
 /// The gauges of running jobs.
 #[derive(Debug, Default)]
-pub(crate) struct Gauges {
+pub struct Gauges {
     jobs: HashMap<JobKey, BTreeMap<&'static str, Seen>>,
     last_ns: u64,
     /// Busy and all time of the processors when they were last looked at.
@@ -30,7 +30,7 @@ struct Seen {
 
 impl Gauges {
     /// Looks at the machine once a second: what it does while a job runs is measured in that job's name.
-    pub(crate) fn see<'a>(
+    pub fn see<'a>(
         &mut self,
         now_ns: u64,
         running: impl Iterator<Item = &'a JobKey>,
@@ -50,14 +50,14 @@ impl Gauges {
     }
 
     /// Sees a gauge of one job, and the most it ever was, where that is known.
-    pub(crate) fn see_of(&mut self, key: &JobKey, name: &'static str, value: f64, most: Option<f64>) {
+    pub fn see_of(&mut self, key: &JobKey, name: &'static str, value: f64, most: Option<f64>) {
         let seen = self.jobs.entry(key.clone()).or_default().entry(name).or_default();
         seen.add(value);
         seen.maximum = most.map_or(seen.maximum, |most| seen.maximum.max(most));
     }
 
     /// The most that a gauge of a job was.
-    pub(crate) fn most(figures: &[Figure], name: &str) -> Option<f64> {
+    pub fn most(figures: &[Figure], name: &str) -> Option<f64> {
         figures.iter().find(|it| it.callpath == name && it.metric == "maximum").map(|it| it.value)
     }
 
@@ -84,7 +84,7 @@ impl Gauges {
     }
 
     /// What was seen of a job.
-    pub(crate) fn of(&self, key: &JobKey) -> Vec<Figure> {
+    pub fn of(&self, key: &JobKey) -> Vec<Figure> {
         let Some(job) = self.jobs.get(key) else { return Vec::new() };
         let figures = job.iter().flat_map(|(name, seen)| {
             let figure = |metric: &str, value| Figure {
@@ -98,7 +98,7 @@ impl Gauges {
     }
 
     /// Forgets a job that has ended.
-    pub(crate) fn forget(&mut self, key: &JobKey) {
+    pub fn forget(&mut self, key: &JobKey) {
         self.jobs.remove(key);
         memory::shrink(&mut self.jobs);
     }

@@ -17,7 +17,7 @@ mod programs;
 mod words;
 
 use programs::Programs;
-pub(crate) use words::with_rows;
+pub use words::with_rows;
 pub use words::{Act, Claim, Earlier, JobView, OwnRow, PageId, Process, View};
 
 /// A job has ended when for so long none of its processes was there: the next step of a script begins within it.

@@ -11,15 +11,15 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 /// How often memory is given back, if jobs have ended, models were fitted or questions were answered since.
-pub(crate) const GIVE_BACK_NS: u64 = 5_000_000_000;
+pub const GIVE_BACK_NS: u64 = 5_000_000_000;
 
 /// So often after jobs have ended: their samples are written some seconds later, by another thread.
-pub(crate) const TIMES: u32 = 4;
+pub const TIMES: u32 = 4;
 
 /// One heap for all threads: what one frees another can use. They allocate little at a time when they work, and wait for each other no longer than that takes.
 #[cfg(target_env = "gnu")]
 #[allow(unsafe_code)]
-pub(crate) fn share_one_heap() {
+pub fn share_one_heap() {
     // SAFETY: mallopt changes settings of the allocator and touches no memory of ours; any value is allowed.
     unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
 }
@@ -36,7 +36,7 @@ pub(crate) fn shrink<K: Eq + Hash, V>(table: &mut HashMap<K, V>) {
 }
 
 /// Returns what nobody uses to the system: a millisecond or two.
-pub(crate) fn give_back() {
+pub fn give_back() {
     forget_pages_of_databases();
     trim();
 }
@@ -57,7 +57,7 @@ fn trim() {
 }
 
 #[cfg(not(target_env = "gnu"))]
-pub(crate) fn share_one_heap() {}
+pub fn share_one_heap() {}
 
 #[cfg(not(target_env = "gnu"))]
 fn trim() {}

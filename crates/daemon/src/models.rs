@@ -22,11 +22,18 @@ use iotide_scaling::{FitConfig, ModelSet, collect};
 use tokio::sync::oneshot;
 
 use crate::events::Events;
-use crate::steering::has_one_size;
-use crate::store::{Reader, RunQuery, StoreError, StoredJob};
+use crate::store::{Figure, Reader, RunQuery, StoreError, StoredJob};
 use fitting::{Fitting, Question};
 
 mod fitting;
+
+/// Where a run says how often it was given another size: call path and metric.
+pub const RESIZES: (&str, &str) = ("job", "resizes");
+
+/// Whether a run had one size from its beginning to its end: what it took is no measurement of any size otherwise.
+fn has_one_size(figures: &[Figure]) -> bool {
+    !figures.iter().any(|figure| (figure.callpath.as_str(), figure.metric.as_str()) == RESIZES)
+}
 
 /// Values that the models of an application rest on: those of its latest runs.
 pub const MOST_POINTS: usize = 10_000;
@@ -165,22 +172,22 @@ pub fn fit(runs: &[MeasuredRun], notes: Vec<String>) -> Fitted {
 
 /// Which runs of which application are asked for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Wanted {
+pub struct Wanted {
     /// Whose runs.
-    pub(crate) uid: u32,
+    pub uid: u32,
     /// Of which application.
-    pub(crate) app: Name,
+    pub app: Name,
     /// Of the binary whose build id begins so.
-    pub(crate) build: Option<String>,
+    pub build: Option<String>,
     /// The last so many.
-    pub(crate) last: Option<usize>,
+    pub last: Option<usize>,
     /// Those begun at or after this time.
-    pub(crate) since_ns: Option<u64>,
+    pub since_ns: Option<u64>,
 }
 
 impl Wanted {
     /// All runs of an application.
-    pub(crate) fn all(uid: u32, app: Name) -> Self {
+    pub fn all(uid: u32, app: Name) -> Self {
         Self { uid, app, build: None, last: None, since_ns: None }
     }
 
@@ -191,16 +198,16 @@ impl Wanted {
 
 type Kept = HashMap<Wanted, Arc<Fitted>>;
 /// Models that were waited for, or why there are none.
-pub(crate) type Waited = Result<Arc<Fitted>, String>;
+pub type Waited = Result<Arc<Fitted>, String>;
 
 /// What is asked for models, and told when runs end.
 #[derive(Debug)]
-pub(crate) struct Models {
+pub struct Models {
     kept: Arc<RwLock<Arc<Kept>>>,
     clock: AtomicU64,
     work: Sender<Work>,
     /// Places of questions that wait.
-    pub(crate) askers: Shares,
+    pub askers: Shares,
     watchers: Watchers,
     /// Whether models were fitted, which takes memory for a moment.
     has_fitted: Arc<AtomicBool>,
@@ -222,7 +229,7 @@ trait Source: Send {
 
 impl Models {
     /// Starts the thread. It ends when this is dropped.
-    pub(crate) fn start(store: PathBuf, events: Events) -> io::Result<Self> {
+    pub fn start(store: PathBuf, events: Events) -> io::Result<Self> {
         Self::start_with(Box::new(FromStore { directory: store, reader: None }), events)
     }
 
@@ -240,32 +247,32 @@ impl Models {
     }
 
     /// A run has ended: its application is fitted anew, soon. Nobody waits.
-    pub(crate) fn ended(&self, key: &JobKey) {
+    pub fn ended(&self, key: &JobKey) {
         // Without the thread there are no models; everything else goes on.
         let _ = self.work.send(Work::Ended(key.clone()));
     }
 
     /// Whether models were fitted since this was last asked: what that took is free.
-    pub(crate) fn take_has_fitted(&self) -> bool {
+    pub fn take_has_fitted(&self) -> bool {
         self.has_fitted.swap(false, Ordering::Relaxed)
     }
 
     /// Which applications are fitted anew from now on, of whom. Who does not read in time misses some.
-    pub(crate) fn watch(&self) -> Receiver<(u32, Name)> {
+    pub fn watch(&self) -> Receiver<(u32, Name)> {
         let (told, changed) = sync_channel(MOST_KEPT);
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner).push(told);
         changed
     }
 
     /// Applications whose models are there.
-    pub(crate) fn applications(&self) -> Vec<(u32, Name)> {
+    pub fn applications(&self) -> Vec<(u32, Name)> {
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
         let all = kept.keys().filter(|wanted| **wanted == Wanted::all(wanted.uid, wanted.app.clone()));
         all.map(|wanted| (wanted.uid, wanted.app.clone())).collect()
     }
 
     /// Models that are there.
-    pub(crate) fn now(&self, wanted: &Wanted) -> Option<Arc<Fitted>> {
+    pub fn now(&self, wanted: &Wanted) -> Option<Arc<Fitted>> {
         let kept = Arc::clone(&self.kept.read().unwrap_or_else(PoisonError::into_inner));
         let found = kept.get(wanted)?;
         found.used.store(self.clock.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -273,7 +280,7 @@ impl Models {
     }
 
     /// Asks for models that are not there; `None` if too many wait already.
-    pub(crate) fn ask(&self, wanted: Wanted, asker: u32) -> Option<oneshot::Receiver<Waited>> {
+    pub fn ask(&self, wanted: Wanted, asker: u32) -> Option<oneshot::Receiver<Waited>> {
         let place = self.askers.take(asker)?;
         let (reply, answer) = oneshot::channel();
         self.work.send(Work::Asked(Question { wanted, asker, reply, place })).ok()?;

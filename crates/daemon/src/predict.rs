@@ -40,21 +40,21 @@ const LOAD_SPAN_S: f64 = 60.0;
 
 /// What is expected of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Expected {
+pub struct Expected {
     /// How far apart its phases are.
-    pub(crate) period_s: Option<f64>,
+    pub period_s: Option<f64>,
     /// When the next one begins, in seconds since 1970.
-    pub(crate) next_phase_unix_s: Option<f64>,
+    pub next_phase_unix_s: Option<f64>,
     /// With which confidence.
-    pub(crate) confidence: f64,
+    pub confidence: f64,
     /// What one phase moves.
-    pub(crate) bytes_per_phase: Option<f64>,
+    pub bytes_per_phase: Option<f64>,
     /// When that was found.
-    pub(crate) at_unix_s: f64,
+    pub at_unix_s: f64,
     /// More of the next phase.
-    pub(crate) next_phase: Option<NextPhase>,
+    pub next_phase: Option<NextPhase>,
     /// How probable it is that a gap between two phases is idle.
-    pub(crate) idle_probability: f64,
+    pub idle_probability: f64,
 }
 
 impl Expected {
@@ -132,7 +132,7 @@ impl Expected {
     }
 
     /// Bytes per second in the minute from now on; `None` without a period.
-    pub(crate) fn load_bps(&self, now_unix_s: f64) -> Option<f64> {
+    pub fn load_bps(&self, now_unix_s: f64) -> Option<f64> {
         let (period_s, next_s, bytes) = (self.period_s?, self.next_phase_unix_s?, self.bytes_per_phase?);
         if !(period_s > 0.0 && bytes.is_finite() && next_s.is_finite()) {
             return None;
@@ -145,7 +145,7 @@ impl Expected {
     }
 
     /// What of it is a measurement of the run.
-    pub(crate) fn figures(&self) -> Vec<Figure> {
+    pub fn figures(&self) -> Vec<Figure> {
         let figure =
             |metric: &str, value: f64| Figure { callpath: "io".to_owned(), metric: metric.to_owned(), value };
         let Some(period_s) = self.period_s else { return Vec::new() };
@@ -154,7 +154,7 @@ impl Expected {
     }
 
     /// The period of a run that has ended, and what a phase of it moved, out of its measurements.
-    pub(crate) fn measured(figures: &[Figure]) -> (Option<f64>, Option<f64>) {
+    pub fn measured(figures: &[Figure]) -> (Option<f64>, Option<f64>) {
         let of = |metric: &str| {
             let found = figures.iter().find(|it| it.callpath == "io" && it.metric == metric);
             found.map(|figure| figure.value)
@@ -169,7 +169,7 @@ const BYTES: &str = "bytes_per_period";
 
 /// What is expected of all jobs.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Expectations(Arc<RwLock<Known>>);
+pub struct Expectations(Arc<RwLock<Known>>);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -199,7 +199,8 @@ impl Known {
 }
 
 impl Expectations {
-    pub(crate) fn of(&self, key: &JobKey) -> Option<Expected> {
+    /// What is expected of a job.
+    pub fn of(&self, key: &JobKey) -> Option<Expected> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).of(key)
     }
 
@@ -221,7 +222,7 @@ impl Expectations {
     }
 
     /// Bytes per second that a job is expected to move in the next minute: in the phases that begin in it, or as fast as now if it has no period.
-    pub(crate) fn load_bps(&self, job: &JobView, now_ns: u64) -> f64 {
+    pub fn load_bps(&self, job: &JobView, now_ns: u64) -> f64 {
         let load = self.of(&job.key).and_then(|expected| expected.load_bps(now_ns as f64 / 1e9));
         load.unwrap_or(job.read_bps + job.write_bps)
     }
@@ -232,13 +233,14 @@ type Reading = (u64, Vec<(JobKey, Cell)>);
 
 /// The thread. It ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Predicting {
+pub struct Predicting {
     readings: Option<SyncSender<Reading>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Predicting {
-    pub(crate) fn start(expectations: Expectations, events: Events) -> io::Result<Self> {
+    /// Starts the thread that predicts.
+    pub fn start(expectations: Expectations, events: Events) -> io::Result<Self> {
         let (readings, told) = sync_channel(4);
         let work = move || Predictors::new(expectations, events).run(&told);
         let thread = thread::Builder::new().name("iotide-predict".to_owned()).spawn(work)?;
@@ -246,7 +248,7 @@ impl Predicting {
     }
 
     /// Tells what jobs have moved until now; nobody waits.
-    pub(crate) fn tell(&self, now_ns: u64, jobs: Vec<(JobKey, Cell)>) {
+    pub fn tell(&self, now_ns: u64, jobs: Vec<(JobKey, Cell)>) {
         if let Some(readings) = &self.readings {
             let _ = readings.try_send((now_ns, jobs));
         }

@@ -39,13 +39,21 @@ const MOST_DAYS: u64 = 32;
 
 /// Whose metrics they are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Owner {
+pub enum Owner {
     /// A job's.
     Job(JobKey),
     /// The machine's, on a day since 1970.
-    Node { node: String, day: u64 },
+    Node {
+        /// Which machine.
+        node: String,
+        /// Which day.
+        day: u64,
+    },
     /// That of this machine and all below, on a day since 1970.
-    Tree { day: u64 },
+    Tree {
+        /// Which day.
+        day: u64,
+    },
 }
 
 impl Owner {
@@ -60,7 +68,7 @@ impl Owner {
 
 /// What is sampled, for those who ask and those who report.
 #[derive(Clone, Debug)]
-pub(crate) struct Series(Arc<Shared>);
+pub struct Series(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -93,10 +101,13 @@ struct Open {
 
 /// What is known of one owner's metrics.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) columns: Columns,
-    pub(crate) pieces: Vec<Rows>,
-    pub(crate) losses: Vec<String>,
+pub struct Found {
+    /// The metrics' names.
+    pub columns: Columns,
+    /// Their values, in pieces of time.
+    pub pieces: Vec<Rows>,
+    /// What is missing of them.
+    pub losses: Vec<String>,
 }
 
 impl Series {
@@ -105,33 +116,33 @@ impl Series {
     }
 
     /// Why nothing can be written now.
-    pub(crate) fn fault(&self) -> Option<String> {
+    pub fn fault(&self) -> Option<String> {
         self.held().fault.clone()
     }
 
     /// Whether something was lost.
-    pub(crate) fn has_losses(&self) -> bool {
+    pub fn has_losses(&self) -> bool {
         !self.held().losses.is_empty()
     }
 
     /// Takes over what was lost.
-    pub(crate) fn take_losses(&self) -> Vec<(Option<JobKey>, String)> {
+    pub fn take_losses(&self) -> Vec<(Option<JobKey>, String)> {
         std::mem::take(&mut self.held().losses)
     }
 
     /// Gives back what could not be taken over.
-    pub(crate) fn give_back(&self, losses: Vec<(Option<JobKey>, String)>) {
+    pub fn give_back(&self, losses: Vec<(Option<JobKey>, String)>) {
         self.held().losses.extend(losses);
     }
 
     /// Files and their bytes, samples added and bytes written since the start.
-    pub(crate) fn figures(&self) -> [u64; 4] {
+    pub fn figures(&self) -> [u64; 4] {
         let held = self.held();
         [held.n_files, held.n_bytes, held.n_samples, held.n_written]
     }
 
     /// What there is of an owner: all names, and the values of the columns that are wanted.
-    pub(crate) fn find(&self, owner: &Owner, wants: impl Fn(&str) -> bool) -> io::Result<Found> {
+    pub fn find(&self, owner: &Owner, wants: impl Fn(&str) -> bool) -> io::Result<Found> {
         let (name, said) = owner.names();
         // While it is read, the file may be folded into another; then once more.
         for _ in 0..3 {
@@ -163,7 +174,7 @@ impl Series {
     }
 
     /// The same of an owner that has a file for each day, between two seconds since 1970.
-    pub(crate) fn find_days(
+    pub fn find_days(
         &self,
         on: impl Fn(u64) -> Owner,
         (from_s, to_s): (u64, u64),
@@ -190,10 +201,13 @@ struct Tick {
 
 /// The last sample of a job: it has all that the job ever counted.
 #[derive(Clone, Debug)]
-pub(crate) struct Last {
-    pub(crate) now_ns: u64,
-    pub(crate) key: JobKey,
-    pub(crate) counters: Counters,
+pub struct Last {
+    /// When it was taken, in nanoseconds since 1970.
+    pub now_ns: u64,
+    /// Which job.
+    pub key: JobKey,
+    /// What it counted.
+    pub counters: Counters,
 }
 
 /// Last samples that were not in time and are held for the next one; beyond it they are left out.
@@ -203,7 +217,7 @@ const MOST_LATE: usize = 1 << 16;
 
 /// The thread. It writes what it holds when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Sampling {
+pub struct Sampling {
     ticks: Option<SyncSender<Tick>>,
     thread: Option<JoinHandle<()>>,
     /// For the next sample.
@@ -213,7 +227,7 @@ pub(crate) struct Sampling {
 
 impl Sampling {
     /// Starts it, with the directory of the store.
-    pub(crate) fn start(store: &Path, limits: SeriesLimits) -> io::Result<(Self, Series)> {
+    pub fn start(store: &Path, limits: SeriesLimits) -> io::Result<(Self, Series)> {
         let folder = series::open_directory(store)?;
         // The daemon listens at its sockets by now: no other one works on this store.
         for left in [&folder, &OpenDir::open(store)?] {
@@ -228,26 +242,20 @@ impl Sampling {
     }
 
     /// Takes the last sample of a job along with the next one of all.
-    pub(crate) fn tell_last(&mut self, last: Last) {
+    pub fn tell_last(&mut self, last: Last) {
         if self.last.len() < MOST_LAST {
             self.last.push(last);
         }
     }
 
     /// Takes what was learnt of earlier samples along with the next one.
-    pub(crate) fn tell_late(&mut self, late: Vec<LateJob>) {
+    pub fn tell_late(&mut self, late: Vec<LateJob>) {
         let n_free = MOST_LATE.saturating_sub(self.late.len());
         self.late.extend(late.into_iter().take(n_free));
     }
 
     /// Takes a sample; nobody waits. What is not in time is left out: counters are cumulative, so the next one has it.
-    pub(crate) fn tell(
-        &mut self,
-        now_ns: u64,
-        view: Arc<View>,
-        node: Arc<NodeReading>,
-        groups: Arc<Vec<GroupJob>>,
-    ) {
+    pub fn tell(&mut self, now_ns: u64, view: Arc<View>, node: Arc<NodeReading>, groups: Arc<Vec<GroupJob>>) {
         if let Some(ticks) = &self.ticks {
             let (last, late) = (std::mem::take(&mut self.last), std::mem::take(&mut self.late));
             let tick = Tick { now_ns, view, node, groups, last, late };
@@ -580,7 +588,7 @@ impl Keeper {
 }
 
 /// What is sampled of a job.
-pub(crate) fn samples_of_job(counters: &Counters, n_running: u32) -> Vec<(Cow<'static, str>, Sample)> {
+pub fn samples_of_job(counters: &Counters, n_running: u32) -> Vec<(Cow<'static, str>, Sample)> {
     let mut samples: Vec<(Cow<'static, str>, Sample)> = Vec::new();
     let mut by_op: std::collections::BTreeMap<&str, iotide_ledger::Cell> = std::collections::BTreeMap::new();
     for (metric, cell) in counters.iter() {
@@ -636,7 +644,7 @@ pub(crate) fn samples_of_job(counters: &Counters, n_running: u32) -> Vec<(Cow<'s
 }
 
 /// What is sampled of the machine.
-pub(crate) fn samples_of_node(node: &NodeReading) -> Vec<(Cow<'static, str>, Sample)> {
+pub fn samples_of_node(node: &NodeReading) -> Vec<(Cow<'static, str>, Sample)> {
     let mut samples: Vec<(Cow<'static, str>, Sample)> = Vec::new();
     let mut put = |name: String, sample: Sample| samples.push((name.into(), sample));
     for (mode, ns) in &node.cpu_ns {

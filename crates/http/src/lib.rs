@@ -184,6 +184,20 @@ impl<S: Wait> Write for Timed<S> {
     }
 }
 
+/// A receiver that says nothing for so long has not taken it.
+const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+
+/// Sends a body to a path of a server, with headers that each end a line; `Ok(false)` if it will never be taken.
+pub fn post(server: &Url, path: &str, headers: &str, body: &[u8]) -> io::Result<bool> {
+    let request = Request::post(path, headers, body);
+    match ask(server, &request, AnswerLimits::status_within(TAKEN_WITHIN))?.status {
+        200..=299 => Ok(true),
+        // It is asked to wait, or something is wrong over there.
+        429 | 500.. => Err(io::Error::other("the receiver cannot take it now")),
+        _ => Ok(false),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

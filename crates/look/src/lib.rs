@@ -21,6 +21,7 @@ pub mod figure;
 pub mod html;
 pub mod palette;
 pub mod policy;
+pub mod quantity;
 pub mod text;
 mod untrusted;
 

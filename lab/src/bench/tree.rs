@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "daemon")]
-use iotide_daemon::{Leaves, Load};
+use iotide_edge::{Leaves, Load};
 use iotide_ledger::tree::{Downlink, Hello, Hub, Inbox, Opened, Place, Uplink, VERSIONS, Welcome, trials};
 use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Limits, Metric, Name};
 

@@ -1,6 +1,6 @@
 //! `iotide alarms`: what the daemon watches for, and what fires.
 
-use iotide_daemon::client::in_query;
+use iotide_edge::client::in_query;
 use iotide_report::{AlarmDone, AlarmList, NewAlarm, alarm_level};
 
 use super::ioskel::parse_seconds;

@@ -1,6 +1,6 @@
 //! `iotide decisions`: what a controller did by itself, and what came of it.
 
-use iotide_daemon::client::in_query;
+use iotide_edge::client::in_query;
 use iotide_report::DecisionList;
 
 use super::OutputArgs;

@@ -2,7 +2,7 @@
 
 use iotide_analysis::IssueConfig;
 use iotide_api::{DetectOptions, Input, Report, Run};
-use iotide_daemon::client::in_query;
+use iotide_edge::client::in_query;
 use iotide_formats::{Format, OpenOptions};
 
 use super::OutputArgs;

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, anyhow};
-use iotide_daemon::client::{self, in_query};
-use iotide_daemon::places;
+use iotide_edge::client::{self, in_query};
+use iotide_edge::places;
 use iotide_report::{JobDocument, JobList, ModelLines, NodeList};
 
 use super::ioskel::parse_seconds;

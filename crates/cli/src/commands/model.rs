@@ -9,7 +9,7 @@ use iotide_api::{
     Choice, Error, FigureGroups, FitMethod, FitOptions, InputFormat, Measure, MeasuredIn, Measurements,
     ModelQuestions, Models, Progress, Scaling, Search, Store, fit, measurements,
 };
-use iotide_daemon::client::in_query;
+use iotide_edge::client::in_query;
 use iotide_report::WatchedRuns;
 
 use super::advice::advised;

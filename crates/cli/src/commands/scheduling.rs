@@ -8,7 +8,8 @@ use iotide_sched::{HintSource, Policy, Rules};
 use iotide_source::Source;
 
 use super::ioskel::parse_seconds;
-use super::source::{Speaking, parse_source};
+use super::source::Speaking;
+use iotide_act::parse_source;
 
 /// Who is served when, and how that is known.
 #[derive(clap::Args, Debug)]

@@ -4,19 +4,19 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use iotide_daemon::{
+use iotide_act::{ActSettings, Acting, Seat};
+use iotide_daemon::store;
+use iotide_edge::{
     Addresses, Auth, Config, Served, Steering, TokenRole, TreeConfig, bridge, make_token, places,
-    read_storage, serve, store, write_key,
+    read_storage, serve, write_key,
 };
 use iotide_report::Untrusted;
 
-use self::act::{ActSettings, Acting, Seat};
 use self::keeping::Keeping;
 use self::web::Web;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
-mod act;
 mod keeping;
 mod web;
 
@@ -293,7 +293,7 @@ fn check(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
     text.extend(act.iter().map(|act| format!("act     {}\n", act.in_words())));
     if let Some(group) = &config.group {
         text.push_str(&format!("group   {group}\n"));
-        iotide_daemon::group_of_pages(Some(group))?;
+        iotide_edge::group_of_pages(Some(group))?;
     }
     if config.store.join(store::DATABASE).exists() {
         let reader = store::Reader::open(&config.store)?;

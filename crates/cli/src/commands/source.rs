@@ -1,20 +1,9 @@
 //! Who else knows the jobs, as people write it.
 
-use iotide_daemon::places;
 use iotide_sched::{HintSource, KnownJob};
 use iotide_source::Source;
 
 use crate::ui::Ui;
-
-/// Reads a source: a table, a socket, an address or a daemon.
-pub(super) fn parse_source(text: &str) -> Result<Source, String> {
-    Source::parse(text, || {
-        let socket = places::socket_to_ask();
-        // In a place of one's own only oneself and root can answer; anyone else has put that place there.
-        let is_ours = socket == places::socket();
-        (socket, is_ours)
-    })
-}
 
 /// A source whose silence and whose mistakes are said.
 #[derive(Debug)]

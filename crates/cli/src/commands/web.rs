@@ -1,7 +1,7 @@
 //! `iotide web`: a link to the daemon's pages.
 
 use anyhow::Context;
-use iotide_daemon::{client, places};
+use iotide_edge::{client, places};
 use iotide_report::{LoginLink, Refused};
 
 use crate::ExitStatus;

@@ -33,16 +33,18 @@ const MOST_PARENTS: usize = 1024;
 
 /// What the cgroups of one job have come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct GroupReading {
+pub struct GroupReading {
     /// Nanoseconds of processor time, of programs and of the system for them.
     pub(crate) cpu_user_ns: Option<u64>,
     pub(crate) cpu_system_ns: Option<u64>,
-    /// Bytes of memory now, and the most there ever were.
-    pub(crate) memory_bytes: Option<u64>,
-    pub(crate) memory_peak_bytes: Option<u64>,
-    /// Requests to devices, and their bytes: read and written.
-    pub(crate) read: Option<(u64, u64)>,
-    pub(crate) written: Option<(u64, u64)>,
+    /// Bytes of memory now.
+    pub memory_bytes: Option<u64>,
+    /// The most there ever were.
+    pub memory_peak_bytes: Option<u64>,
+    /// Requests to devices that read, and their bytes.
+    pub read: Option<(u64, u64)>,
+    /// Requests to devices that wrote, and their bytes.
+    pub written: Option<(u64, u64)>,
 }
 
 impl GroupReading {
@@ -60,30 +62,33 @@ impl GroupReading {
 
 /// A job that has a cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct GroupJob {
-    pub(crate) id: JobId,
-    pub(crate) owner: GroupOwner,
+pub struct GroupJob {
+    /// Its id.
+    pub id: JobId,
+    /// Whose job it is.
+    pub owner: GroupOwner,
     /// When its cgroup was made, in nanoseconds since 1970.
-    pub(crate) start_ns: u64,
+    pub start_ns: u64,
     /// Tells it from a later one of the same id.
     pub(crate) inode: u64,
-    pub(crate) reading: GroupReading,
+    /// What was read of it last.
+    pub reading: GroupReading,
 }
 
 /// Whose a job is, and what a process of it says of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct GroupOwner {
-    pub(crate) uid: u32,
+pub struct GroupOwner {
+    pub uid: u32,
     /// Variables of the scheduler's; empty if there are none.
-    pub(crate) cluster: Name,
-    pub(crate) name: Name,
-    pub(crate) partition: Name,
+    pub cluster: Name,
+    pub name: Name,
+    pub partition: Name,
     pub(crate) n_tasks: Option<u32>,
 }
 
 /// The cgroups of jobs, looked at again and again.
 #[derive(Debug)]
-pub(crate) struct Cgroups {
+pub struct Cgroups {
     root: PathBuf,
     proc: PathBuf,
     /// Folders in which jobs were seen.
@@ -99,7 +104,7 @@ pub(crate) struct Cgroups {
 
 impl Cgroups {
     /// Looks below a folder: `/sys/fs/cgroup`; and for owners of processes in another: `/proc`.
-    pub(crate) fn new(root: PathBuf, proc: PathBuf) -> Self {
+    pub fn new(root: PathBuf, proc: PathBuf) -> Self {
         Self {
             root,
             proc,
@@ -112,7 +117,7 @@ impl Cgroups {
     }
 
     /// Reads all jobs there are now. A job whose processes cannot be asked whose they are is left out until they can.
-    pub(crate) fn read(&mut self) -> Vec<GroupJob> {
+    pub fn read(&mut self) -> Vec<GroupJob> {
         if self.n_rounds >= self.next_search {
             let began = Instant::now();
             // One without jobs may have some again.
@@ -198,7 +203,7 @@ impl Cgroups {
 }
 
 /// What the environment of a process says of its job.
-pub(super) fn owner_of(environment: &str) -> GroupOwner {
+pub fn owner_of(environment: &str) -> GroupOwner {
     let variable = |name: &str| {
         environment.split('\0').find_map(|said| said.strip_prefix(name)?.strip_prefix('=')).unwrap_or("")
     };
@@ -257,21 +262,21 @@ impl GroupJob {
     }
 
     /// The one of these that is known by a key.
-    pub(crate) fn of<'a>(groups: &'a [Self], key: &JobKey) -> Option<&'a Self> {
+    pub fn of<'a>(groups: &'a [Self], key: &JobKey) -> Option<&'a Self> {
         groups.iter().find(|group| group.id == key.id && group.owner.uid == key.uid)
     }
 }
 
 /// What of the jobs the machine has been told.
 #[derive(Debug, Default)]
-pub(crate) struct ReportedGroups {
+pub struct ReportedGroups {
     readings: BTreeMap<PageId, GroupReading>,
     is_begun: bool,
 }
 
 impl ReportedGroups {
     /// Tells the machine what the cgroups of jobs have come to: each is a page of its job that no process has made.
-    pub(crate) fn tell(
+    pub fn tell(
         &mut self,
         now_ns: u64,
         jobs: &[GroupJob],
@@ -356,7 +361,7 @@ fn read_folder(folder: &Path) -> GroupReading {
 }
 
 /// A line `name number`.
-pub(super) fn field(text: &str, name: &str) -> Option<u64> {
+pub fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 

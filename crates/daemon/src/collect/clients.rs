@@ -13,7 +13,7 @@ const MOST_BYTES: u64 = 1 << 20;
 pub(super) type Mounts = Vec<(String, u64, u64)>;
 
 /// File systems of the Lustre client, by name.
-pub(super) fn lustre(files: &NodeFiles) -> Mounts {
+pub fn lustre(files: &NodeFiles) -> Mounts {
     let places = [files.proc.join("fs/lustre/llite"), files.sys.join("kernel/debug/lustre/llite")];
     let mut mounts: Mounts = Vec::new();
     for entry in places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten().flatten() {
@@ -33,7 +33,7 @@ pub(super) fn lustre(files: &NodeFiles) -> Mounts {
 }
 
 /// Mounts of NFS, by where they are.
-pub(super) fn nfs(files: &NodeFiles) -> Mounts {
+pub fn nfs(files: &NodeFiles) -> Mounts {
     mountstats(&text_of(&files.proc.join("self/mountstats"), MOST_BYTES))
 }
 

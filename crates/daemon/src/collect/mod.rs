@@ -23,10 +23,10 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::leaf::{Claim, Earlier, Leaf, PageId, Process};
 use crate::memory;
-pub(crate) use cgroups::{Cgroups, GroupJob, ReportedGroups};
-pub(crate) use node::{NodeFiles, NodeReading};
-pub(crate) use proc::Proc;
-pub(crate) use proc::{user_name, user_number};
+pub use cgroups::{Cgroups, GroupJob, ReportedGroups};
+pub use node::{NodeFiles, NodeReading};
+pub use proc::Proc;
+pub use proc::{user_name, user_number};
 
 mod cgroups;
 mod clients;
@@ -42,7 +42,7 @@ const STRANGERS_OF_USER: usize = 1024;
 /// Looking for new files takes no more than one part in this many of the time, however many there are.
 const SCAN_PART: u32 = 20;
 /// How often pages are read. Looking for new files does not rest for less.
-pub(crate) const ROUND: Duration = Duration::from_millis(100);
+pub const ROUND: Duration = Duration::from_millis(100);
 /// Nor does it rest for longer than this.
 const LONGEST_REST: Duration = Duration::from_secs(5);
 /// Lanes that are read in one round, shared by the users that have pages.
@@ -64,7 +64,7 @@ const IDLE_STRIDE: u64 = 10;
 
 /// The directory of pages, and what is read in it.
 #[derive(Debug)]
-pub(crate) struct Collector {
+pub struct Collector {
     folder: OpenDir,
     proc: Proc,
     namespace: Option<u64>,
@@ -163,7 +163,7 @@ enum Watch {
 
 impl Collector {
     /// Reads the pages in a directory, as many at once as there are descriptors for.
-    pub(crate) fn new(folder: OpenDir, proc: Proc, descriptors: Shares) -> Self {
+    pub fn new(folder: OpenDir, proc: Proc, descriptors: Shares) -> Self {
         Self {
             folder,
             namespace: proc.own_namespace(),
@@ -187,7 +187,7 @@ impl Collector {
     }
 
     /// Looks for new pages, and reads those that are known.
-    pub(crate) fn round(
+    pub fn round(
         &mut self,
         now_ns: u64,
         leaf: &mut Leaf,
@@ -236,7 +236,7 @@ impl Collector {
     }
 
     /// After a restart: pages that the store knows and that are no longer there are gone with what was last kept of them.
-    pub(crate) fn settle(&mut self, now_ns: u64, leaf: &mut Leaf) {
+    pub fn settle(&mut self, now_ns: u64, leaf: &mut Leaf) {
         let here: HashSet<&PageId> = self.pages.values().map(|page| &page.id).collect();
         let is_missing = |page: &&PageId| !page.is_group() && !here.contains(page);
         let missing: Vec<PageId> = leaf.pages().filter(is_missing).cloned().collect();
@@ -246,14 +246,14 @@ impl Collector {
     }
 
     /// At the start: removes pages that are counted already. Returns those that are no longer there.
-    pub(crate) fn remove_counted(&mut self, pages: Vec<PageId>) -> Vec<PageId> {
+    pub fn remove_counted(&mut self, pages: Vec<PageId>) -> Vec<PageId> {
         let (removed, left) = pages.into_iter().partition(|page| self.remove(page));
         self.counted = HashSet::from_iter::<Vec<PageId>>(left);
         removed
     }
 
     /// Removes the file of a page that is stored. Returns whether it is no longer there.
-    pub(crate) fn remove(&mut self, id: &PageId) -> bool {
+    pub fn remove(&mut self, id: &PageId) -> bool {
         if id.is_group() {
             return true; // it was never a file
         }
@@ -669,7 +669,7 @@ fn file_of(id: &PageId) -> Option<(OsString, u64)> {
 
 /// Feeds any text to whatever reads files of the system and of schedulers.
 #[cfg(fuzzing)]
-pub(crate) fn fuzz(text: &str) {
+pub fn fuzz(text: &str) {
     if let Some(scheduled) = scheduled::parse(text, 1000) {
         assert!(scheduled.user.as_str().len() <= Name::MAX_BYTES);
     }

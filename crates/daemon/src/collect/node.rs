@@ -17,36 +17,36 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// A reading.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct NodeReading {
+pub struct NodeReading {
     /// Nanoseconds of all processors, by what they were spent on.
-    pub(crate) cpu_ns: Vec<(&'static str, u64)>,
+    pub cpu_ns: Vec<(&'static str, u64)>,
     /// The load averages over 1, 5 and 15 minutes.
-    pub(crate) load: Option<[f64; 3]>,
+    pub load: Option<[f64; 3]>,
     /// The mean frequency of the processors.
-    pub(crate) frequency_hz: Option<f64>,
+    pub frequency_hz: Option<f64>,
     /// Bytes of memory, and of these what programs could have.
-    pub(crate) memory: Option<(u64, u64)>,
+    pub memory: Option<(u64, u64)>,
     /// Disks: bytes read and written.
-    pub(crate) disks: Vec<(String, u64, u64)>,
+    pub disks: Vec<(String, u64, u64)>,
     /// Interfaces: bytes received and sent.
-    pub(crate) network: Vec<(String, u64, u64)>,
+    pub network: Vec<(String, u64, u64)>,
     /// Sensors, in degrees Celsius.
-    pub(crate) temperatures: Vec<(String, f64)>,
+    pub temperatures: Vec<(String, f64)>,
     /// File systems on local devices: where, bytes in all, bytes free.
-    pub(crate) space: Vec<(String, u64, u64)>,
+    pub space: Vec<(String, u64, u64)>,
     /// File systems of Lustre: bytes read from servers and written to them.
-    pub(crate) lustre: Vec<(String, u64, u64)>,
+    pub lustre: Vec<(String, u64, u64)>,
     /// The same of mounts of NFS.
-    pub(crate) nfs: Vec<(String, u64, u64)>,
+    pub nfs: Vec<(String, u64, u64)>,
     /// Bricks of GlusterFS on this machine: bytes read from them and written to them.
-    pub(crate) gluster: Vec<(String, u64, u64)>,
+    pub gluster: Vec<(String, u64, u64)>,
     /// The same of object storage daemons of Ceph.
-    pub(crate) ceph: Vec<(String, u64, u64)>,
+    pub ceph: Vec<(String, u64, u64)>,
 }
 
 impl NodeReading {
     /// Returns a reading in which there is one of everything that can be read; what has a name is called by a word in capitals.
-    pub(crate) fn of_everything() -> Self {
+    pub fn of_everything() -> Self {
         let one = |name: &str| vec![(name.to_owned(), 0, 0)];
         Self {
             cpu_ns: cpu("cpu 0 0 0 0 0 0 0 0"),
@@ -67,13 +67,15 @@ impl NodeReading {
 
 /// Where the system says these things.
 #[derive(Clone, Debug)]
-pub(crate) struct NodeFiles {
-    pub(crate) proc: PathBuf,
-    pub(crate) sys: PathBuf,
+pub struct NodeFiles {
+    /// `/proc`.
+    pub proc: PathBuf,
+    /// `/sys`.
+    pub sys: PathBuf,
     /// Where servers keep what they know (`/var/lib`).
-    pub(crate) state: PathBuf,
+    pub state: PathBuf,
     /// Where their sockets are (`/run`).
-    pub(crate) run: PathBuf,
+    pub run: PathBuf,
 }
 
 impl Default for NodeFiles {
@@ -84,25 +86,25 @@ impl Default for NodeFiles {
 
 impl NodeReading {
     /// Takes over a later reading of everything but file systems and servers.
-    pub(crate) fn take_machine(&mut self, later: Self) {
+    pub fn take_machine(&mut self, later: Self) {
         let Self { space, lustre, nfs, gluster, ceph, .. } = std::mem::take(self);
         *self = Self { space, lustre, nfs, gluster, ceph, ..later };
     }
 
     /// Takes over a later reading of file systems.
-    pub(crate) fn take_file_systems(&mut self, later: Self) {
+    pub fn take_file_systems(&mut self, later: Self) {
         (self.space, self.lustre, self.nfs) = (later.space, later.lustre, later.nfs);
     }
 
     /// Takes over a later reading of servers.
-    pub(crate) fn take_servers(&mut self, later: Self) {
+    pub fn take_servers(&mut self, later: Self) {
         (self.gluster, self.ceph) = (later.gluster, later.ceph);
     }
 }
 
 impl NodeFiles {
     /// Reads everything but what is of file systems.
-    pub(crate) fn read(&self) -> NodeReading {
+    pub fn read(&self) -> NodeReading {
         let text = |path: &Path| text_of(path, MOST_BYTES);
         NodeReading {
             cpu_ns: cpu(&text(&self.proc.join("stat"))),
@@ -119,7 +121,7 @@ impl NodeFiles {
     }
 
     /// Reads what is of file systems, and nothing else.
-    pub(crate) fn read_file_systems(&self) -> NodeReading {
+    pub fn read_file_systems(&self) -> NodeReading {
         NodeReading {
             space: self.space(),
             lustre: clients::lustre(self),
@@ -129,7 +131,7 @@ impl NodeFiles {
     }
 
     /// Reads what storage servers on this machine count, and nothing else.
-    pub(crate) fn read_servers(&self) -> NodeReading {
+    pub fn read_servers(&self) -> NodeReading {
         NodeReading { gluster: servers::gluster(self), ceph: servers::ceph(self), ..NodeReading::default() }
     }
 
@@ -181,12 +183,12 @@ pub(super) fn cpu(stat: &str) -> Vec<(&'static str, u64)> {
     MODES.into_iter().zip(ticks).map(|(mode, ticks)| (mode, ticks.saturating_mul(TICK_NS))).collect()
 }
 
-pub(super) fn load(loadavg: &str) -> Option<[f64; 3]> {
+pub fn load(loadavg: &str) -> Option<[f64; 3]> {
     let mut numbers = loadavg.split_ascii_whitespace().map_while(|text| text.parse().ok());
     Some([numbers.next()?, numbers.next()?, numbers.next()?])
 }
 
-pub(super) fn memory(meminfo: &str) -> Option<(u64, u64)> {
+pub fn memory(meminfo: &str) -> Option<(u64, u64)> {
     let value = |name: &str| {
         let line = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
@@ -195,7 +197,7 @@ pub(super) fn memory(meminfo: &str) -> Option<(u64, u64)> {
 }
 
 /// Whole disks only: the bytes of a partition are bytes of its disk again.
-pub(super) fn disks(diskstats: &str, is_whole: impl Fn(&str) -> bool) -> Vec<(String, u64, u64)> {
+pub fn disks(diskstats: &str, is_whole: impl Fn(&str) -> bool) -> Vec<(String, u64, u64)> {
     /// Of diskstats, whatever the device's own sectors are.
     const SECTOR: u64 = 512;
     let disk = |line: &str| {
@@ -209,7 +211,7 @@ pub(super) fn disks(diskstats: &str, is_whole: impl Fn(&str) -> bool) -> Vec<(St
     diskstats.lines().filter_map(disk).take(MOST_OF_A_KIND).collect()
 }
 
-pub(super) fn network(dev: &str) -> Vec<(String, u64, u64)> {
+pub fn network(dev: &str) -> Vec<(String, u64, u64)> {
     let interface = |line: &str| {
         let (name, numbers) = line.split_once(':')?;
         let numbers: Vec<u64> =

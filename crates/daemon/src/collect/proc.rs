@@ -12,11 +12,11 @@ const MOST_BYTES: u64 = 64 << 10;
 
 /// Where processes are looked up.
 #[derive(Clone, Debug)]
-pub(crate) struct Proc(pub(crate) PathBuf);
+pub struct Proc(pub PathBuf);
 
 impl Proc {
     /// When a process began, in ticks since boot; `None` if there is none of this number, or one that waits for its parent to notice its end.
-    pub(crate) fn started(&self, pid: u32) -> Option<u64> {
+    pub fn started(&self, pid: u32) -> Option<u64> {
         let stat = self.read(pid, "stat");
         // The name of the program may hold anything, also blanks and brackets; it ends at the last bracket.
         let after_name = &stat[stat.iter().rposition(|&byte| byte == b')')? + 1..];
@@ -105,7 +105,7 @@ pub(super) fn uids(status: &str) -> impl Iterator<Item = u32> {
 }
 
 /// The name of a user, as this machine's own list has it. Directories of users elsewhere are not asked: they may not answer.
-pub(crate) fn user_name(uid: u32) -> String {
+pub fn user_name(uid: u32) -> String {
     let list = read_up_to(Path::new("/etc/passwd"), 4 << 20);
     let list = String::from_utf8_lossy(&list);
     let name = list.lines().find_map(|line| {
@@ -117,7 +117,7 @@ pub(crate) fn user_name(uid: u32) -> String {
 }
 
 /// The number of a user, by name as this machine's own list has it, or as digits.
-pub(crate) fn user_number(name: &str) -> Option<u32> {
+pub fn user_number(name: &str) -> Option<u32> {
     let list = read_up_to(Path::new("/etc/passwd"), 4 << 20);
     let list = String::from_utf8_lossy(&list);
     let number = list.lines().find_map(|line| {

@@ -20,11 +20,11 @@ const SOURCE: &[u8] = b"SLURM_JOB_ID";
 /// A job as its scheduler knows it. What is not known is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Scheduled {
-    pub(super) user: Name,
-    pub(super) account: Name,
-    pub(super) partition: Name,
+    pub user: Name,
+    pub account: Name,
+    pub partition: Name,
     /// What it is called beside its id.
-    pub(super) alias: Name,
+    pub alias: Name,
     /// The job that this is a component of.
     leader: Option<JobId>,
     /// How often it was begun anew.
@@ -64,7 +64,7 @@ fn read(pages: &OpenDir, id: &JobId, uid: u32) -> Option<Scheduled> {
 }
 
 /// Lines `name=value`. A file of another user's job says nothing of this one, whatever the process claims.
-pub(super) fn parse(text: &str, uid: u32) -> Option<Scheduled> {
+pub fn parse(text: &str, uid: u32) -> Option<Scheduled> {
     let value = |name: &str| {
         let values = text.lines().filter_map(|line| line.split_once('='));
         values.filter(|(known, _)| *known == name).map(|(_, value)| value).next_back()

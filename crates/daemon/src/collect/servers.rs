@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) type Servers = Vec<(String, u64, u64)>;
 
 /// Bricks that dump their counters (`diagnostics.stats-dump-interval`), by the names that the dumps have.
-pub(super) fn gluster(files: &NodeFiles) -> Servers {
+pub fn gluster(files: &NodeFiles) -> Servers {
     let place = files.state.join("glusterd/stats");
     let is_dump = |name: &str| name.starts_with("glusterfsd") && name.ends_with(".dump");
     let Ok(folder) = OpenDir::open(&place) else { return Servers::new() };
@@ -41,7 +41,7 @@ pub(super) fn gluster(files: &NodeFiles) -> Servers {
 }
 
 /// Daemons that have an admin socket, by its name.
-pub(super) fn ceph(files: &NodeFiles) -> Servers {
+pub fn ceph(files: &NodeFiles) -> Servers {
     let place = files.run.join("ceph");
     let is_socket = |name: &str| name.contains("osd") && name.ends_with(".asok");
     let ask = |name: String| {
@@ -73,7 +73,7 @@ fn answer(socket: &Path) -> io::Result<String> {
 }
 
 /// The name of a brick and its totals since it was started. A dump that is being written has none.
-pub(super) fn brick(dump: &str) -> Option<(String, u64, u64)> {
+pub fn brick(dump: &str) -> Option<(String, u64, u64)> {
     let total = |what: &str| {
         dump.lines().find_map(|line| {
             let (name, value) = line.trim().strip_prefix("\"gluster.brick.")?.split_once(what)?;
@@ -85,7 +85,7 @@ pub(super) fn brick(dump: &str) -> Option<(String, u64, u64)> {
 }
 
 /// Bytes that clients read from a daemon, and wrote to it.
-pub(super) fn daemon(dump: &str) -> Option<(u64, u64)> {
+pub fn daemon(dump: &str) -> Option<(u64, u64)> {
     let total = |name: &str| -> Option<u64> {
         let rest = dump.split_once(name)?.1.trim_start_matches([':', ' ']);
         rest.split([',', '}', '\n']).next()?.trim().parse().ok()

@@ -25,7 +25,7 @@ enum Kind {
 
 /// The programs of one job.
 #[derive(Debug, Default)]
-pub(super) struct Programs(Vec<Program>);
+pub struct Programs(Vec<Program>);
 
 #[derive(Debug)]
 struct Program {
@@ -56,7 +56,7 @@ impl Programs {
     }
 
     /// Takes a process in. Returns the place of its program.
-    pub(super) fn meet(&mut self, process: &Process, is_group: bool) -> usize {
+    pub fn meet(&mut self, process: &Process, is_group: bool) -> usize {
         let about = &process.about;
         let kind = match process.rank {
             _ if is_group => Kind::Group,
@@ -87,7 +87,7 @@ impl Programs {
     }
 
     /// A process of a program has read and written this much more.
-    pub(super) fn moved(&mut self, place: usize, bytes: u64, is_first: bool) {
+    pub fn moved(&mut self, place: usize, bytes: u64, is_first: bool) {
         if let Some(program) = self.0.get_mut(place) {
             program.bytes = program.bytes.saturating_add(bytes);
             program.n_moved += u32::from(is_first);
@@ -95,7 +95,7 @@ impl Programs {
     }
 
     /// A process went on as another program, which has a page of its own: it is one process.
-    pub(super) fn replaced(&mut self, place: usize, has_moved: bool) {
+    pub fn replaced(&mut self, place: usize, has_moved: bool) {
         if let Some(program) = self.0.get_mut(place) {
             program.n_seen = program.n_seen.saturating_sub(1);
             program.n_moved = program.n_moved.saturating_sub(u32::from(has_moved));

@@ -140,7 +140,7 @@ impl Act {
 }
 
 /// Puts rows where they can be stored: after the job that they are of, and before its end.
-pub(crate) fn with_rows(mut acts: Vec<Act>, rows: Vec<Act>) -> Vec<Act> {
+pub fn with_rows(mut acts: Vec<Act>, rows: Vec<Act>) -> Vec<Act> {
     let ends = acts.iter().position(|act| act.ended().is_some()).unwrap_or(acts.len());
     acts.splice(ends..ends, rows);
     acts

@@ -21,12 +21,12 @@ const DUE: Limits = Limits::among_users(4096);
 const MOST_REMEMBERED: usize = 4096;
 
 /// A question that waits for models.
-pub(super) struct Question {
-    pub(super) wanted: Wanted,
-    pub(super) asker: u32,
-    pub(super) reply: oneshot::Sender<Waited>,
+pub struct Question {
+    pub wanted: Wanted,
+    pub asker: u32,
+    pub reply: oneshot::Sender<Waited>,
     /// Given back when it is worked on.
-    pub(super) place: Share,
+    pub place: Share,
 }
 
 /// When each user had a turn: the one whose last turn is longest ago is next.
@@ -53,11 +53,11 @@ impl Rounds {
 
 /// The thread.
 pub(super) struct Fitting {
-    pub(super) source: Box<dyn Source>,
-    pub(super) has_fitted: Arc<AtomicBool>,
-    pub(super) events: Events,
+    pub source: Box<dyn Source>,
+    pub has_fitted: Arc<AtomicBool>,
+    pub events: Events,
     pub(super) watchers: Watchers,
-    pub(super) kept: Arc<RwLock<Arc<Kept>>>,
+    pub kept: Arc<RwLock<Arc<Kept>>>,
     /// Questions that wait, in the order in which they came.
     asked: Vec<Question>,
     turns_asked: Rounds,
@@ -69,7 +69,7 @@ pub(super) struct Fitting {
 }
 
 impl Fitting {
-    pub(super) fn new(source: Box<dyn Source>, events: Events) -> Self {
+    pub fn new(source: Box<dyn Source>, events: Events) -> Self {
         Self {
             source,
             has_fitted: Arc::default(),
@@ -84,7 +84,7 @@ impl Fitting {
         }
     }
 
-    pub(super) fn run(mut self, todo: &Receiver<Work>) {
+    pub fn run(mut self, todo: &Receiver<Work>) {
         loop {
             let next = self.due.values().min().copied();
             let mut work = match next {
@@ -180,7 +180,7 @@ impl Fitting {
     }
 
     /// Shows models to readers in the place of those that were there. For room, those go that were not used for longest, of the user who has most.
-    pub(super) fn keep(&self, wanted: Wanted, fitted: Arc<Fitted>, is_stale: impl Fn(&Wanted) -> bool) {
+    pub fn keep(&self, wanted: Wanted, fitted: Arc<Fitted>, is_stale: impl Fn(&Wanted) -> bool) {
         let mut kept = Kept::clone(&self.kept.read().unwrap_or_else(PoisonError::into_inner));
         kept.retain(|other, _| !is_stale(other));
         let newest = kept.values().map(|known| known.used.load(Ordering::Relaxed)).max().unwrap_or(0);

@@ -13,7 +13,7 @@ use iotide_ledger::Cell;
 pub(super) struct Stretch {
     pub(super) from_ns: u64,
     pub(super) to_ns: u64,
-    pub(super) bytes: f64,
+    pub bytes: f64,
 }
 
 /// The last stretches of a job.
@@ -31,7 +31,7 @@ impl Late {
     const FADES: f64 = 0.999;
 
     /// Adds a stretch, in which calls ended that took so long and moved so much; returns those of which nothing more is to be learnt.
-    pub(super) fn add(&mut self, from_ns: u64, to_ns: u64, ended: Cell) -> Vec<Stretch> {
+    pub fn add(&mut self, from_ns: u64, to_ns: u64, ended: Cell) -> Vec<Stretch> {
         let call_s = match ended.calls {
             0 => 0.0,
             calls => (ended.ns as f64 / 1e9 / calls as f64).min(Self::LONGEST_S),

@@ -10,7 +10,7 @@ const READING_S: f64 = 0.1;
 
 /// What a job moved in the last readings of its counters.
 #[derive(Debug, Default)]
-pub(super) struct Readings(VecDeque<u64>);
+pub struct Readings(VecDeque<u64>);
 
 impl Readings {
     /// A minute of readings, ten a second.
@@ -22,7 +22,7 @@ impl Readings {
     /// … and the shortest period that can be told from its neighbours, in seconds.
     const SHORTEST_S: f64 = 0.3;
 
-    pub(super) fn add(&mut self, bytes: u64) {
+    pub fn add(&mut self, bytes: u64) {
         if self.0.len() == Self::MOST {
             self.0.pop_front();
         }

@@ -19,7 +19,7 @@ pub(super) struct LateSamples(HashMap<Owner, Waiting>);
 
 /// What came late of one owner.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub struct Waiting {
     first_s: u64,
     last_s: u64,
     until_s: u64,
@@ -28,7 +28,7 @@ pub(super) struct Waiting {
 
 impl LateSamples {
     /// Takes something in: it belongs to the job and to the machines together.
-    pub(super) fn take(&mut self, now_s: u64, late: &LateJob) {
+    pub fn take(&mut self, now_s: u64, late: &LateJob) {
         self.add(now_s, Owner::Job(late.key.clone()), late.clone());
         for day in late.from_s / DAY_S..=(late.until_s - 1).max(late.from_s) / DAY_S {
             let of_day = LateJob {

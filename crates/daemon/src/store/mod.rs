@@ -11,24 +11,27 @@ use iotide_private::OpenDir;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, params};
 
 use crate::leaf::{Act, Earlier, PageId};
+use file::{close_database, damaged, is_empty, set_aside};
 
 pub use keep::JobLimits;
 pub use reader::{Query, Reader, StoredJob};
 pub use runs::{Figure, RunQuery};
 pub use series::{LimitsError, SeriesLimits};
 
-pub(crate) mod alarms;
+pub mod file;
 mod keep;
 mod reader;
-pub(crate) mod rebuild;
+pub mod rebuild;
 mod rows;
 mod runs;
 mod scheduled;
 mod search;
-pub(crate) mod series;
+pub mod series;
 
 /// The file of the database in the store's directory.
 pub const DATABASE: &str = "iotide.db";
+/// The file beside it in which alarms are kept.
+pub const ALARMS: &str = "alarms.db";
 
 const SCHEMA: &str = include_str!("schema.sql");
 const VERSION: &str = "1";
@@ -92,14 +95,6 @@ fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
 }
 
-/// A database has at least one page, and the smallest page has so many bytes. SQLite takes a shorter file for a new database.
-const LEAST_BYTES: u64 = 512;
-
-/// Whether a database holds nothing: it was removed, or emptied.
-fn is_empty(path: &Path) -> bool {
-    std::fs::metadata(path).map_or(0, |about| about.len()) < LEAST_BYTES
-}
-
 /// Whether the database of a store is gone, while files that are made after it are there.
 fn is_gone(directory: &Path) -> bool {
     let has_series = || {
@@ -107,44 +102,14 @@ fn is_gone(directory: &Path) -> bool {
         entries.into_iter().any(|entry| entry.file_name().to_str().is_some_and(series::is_of_job))
     };
     is_empty(&directory.join(DATABASE))
-        && (directory.join(alarms::ALARMS).exists()
+        && (directory.join(ALARMS).exists()
             || directory.join(format!("{DATABASE}-wal")).metadata().is_ok_and(|about| about.len() > 0)
             || has_series())
 }
 
-/// Gives a damaged database another name, so that nothing of it meets the new one. Returns that as a part of a sentence.
-fn set_aside(directory: &Path, database: &str, now_ns: u64) -> Result<String, StoreError> {
-    let aside = format!("{database}.damaged-{}", now_ns / 1_000_000_000);
-    let mut said = String::new();
-    for end in ["", "-wal", "-shm"] {
-        let from = directory.join(format!("{database}{end}"));
-        match std::fs::rename(&from, directory.join(format!("{aside}{end}"))) {
-            Ok(()) => said = format!("; it was set aside as {aside}"),
-            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {}
-            Err(cause) => return Err(StoreError::Directory { path: from, cause }),
-        }
-    }
-    Ok(said)
-}
-
 /// Whether a name in the directory of a store is that of a file, or folder, of the store.
 fn is_name_of_store(name: &[u8]) -> bool {
-    [DATABASE, alarms::ALARMS, series::DIRECTORY].iter().any(|own| name.starts_with(own.as_bytes()))
-}
-
-/// Sees that a database is for its owner alone: it is made so, and SQLite gives the files beside it the same mode.
-fn close_database(directory: &Path, database: &str) -> Result<(), StoreError> {
-    let close = || {
-        let folder = OpenDir::open(directory)?;
-        match folder.create(database) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-        ["", "-wal", "-shm"]
-            .iter()
-            .try_for_each(|end| folder.close_file_to_others(format!("{database}{end}")))
-    };
-    close().map_err(|cause| StoreError::Directory { path: directory.to_owned(), cause })
+    [DATABASE, ALARMS, series::DIRECTORY].iter().any(|own| name.starts_with(own.as_bytes()))
 }
 
 /// The database, to write to. There is one writer.
@@ -172,7 +137,7 @@ impl Store {
     }
 
     /// Notes that there is a database of alarms; returns whether there was one before.
-    pub(crate) fn note_alarms(&mut self) -> Result<bool, StoreError> {
+    pub fn note_alarms(&mut self) -> Result<bool, StoreError> {
         let put = self.db.execute("INSERT OR IGNORE INTO meta VALUES ('alarms', 'made')", []);
         put.map(|n_new| n_new == 0).map_err(self.failed())
     }
@@ -362,10 +327,6 @@ impl Store {
         // Busy readers leave some of it for the next time.
         let _ = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     }
-}
-
-fn damaged() -> rusqlite::Error {
-    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT), None)
 }
 
 fn perform(db: &Transaction<'_>, now_ns: u64, node: &str, act: &Act) -> rusqlite::Result<()> {

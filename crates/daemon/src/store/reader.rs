@@ -60,7 +60,7 @@ pub struct Query {
 
 impl Query {
     /// Asks for columns of at most so many jobs, the latest first, whatever their texts are; only of such as have these letters, if there are any.
-    pub(super) fn sql(&self, columns: &str, letters: Option<String>, most: usize) -> (String, Vec<Value>) {
+    pub fn sql(&self, columns: &str, letters: Option<String>, most: usize) -> (String, Vec<Value>) {
         let mut wheres = vec!["1".to_owned()];
         let mut values: Vec<Value> = Vec::new();
         // By the letters, and then in order: in order by the index, all jobs would be looked at.
@@ -114,7 +114,7 @@ impl Query {
 /// The database, to ask. Readers do not wait for the writer.
 #[derive(Debug)]
 pub struct Reader {
-    pub(super) db: Connection,
+    pub(crate) db: Connection,
     path: PathBuf,
 }
 
@@ -130,7 +130,7 @@ impl Reader {
         Ok(Self { db, path })
     }
 
-    pub(super) fn failed(&self) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
+    pub(crate) fn failed(&self) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
         |cause| StoreError::Database { path: self.path.clone(), cause }
     }
 

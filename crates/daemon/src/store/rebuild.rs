@@ -26,7 +26,7 @@ const HEAD_BYTES: u64 = 256 << 10;
 
 /// Files that are still to be looked at.
 #[derive(Debug)]
-pub(crate) struct Rebuild {
+pub struct Rebuild {
     folder: OpenDir,
     names: Vec<String>,
     n_jobs: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Rebuild {
 
 impl Rebuild {
     /// Begins, if the database of a store was begun anew and is not rebuilt yet.
-    pub(crate) fn begin(store: &Store) -> Option<Self> {
+    pub fn begin(store: &Store) -> Option<Self> {
         store.meta(PENDING).ok().flatten()?;
         let folder = open_directory(store.directory()).ok()?;
         let mut names: Vec<String> = rustix::fs::Dir::read_from(folder.fd())
@@ -49,7 +49,7 @@ impl Rebuild {
     }
 
     /// Looks at the next files; says whether these were the last. `runs` tells which jobs run.
-    pub(crate) fn step(
+    pub fn step(
         &mut self,
         now_ns: u64,
         store: &mut Store,
@@ -194,7 +194,7 @@ fn counters_of<'a>(columns: impl Iterator<Item = (&'a str, u64)>) -> Counters {
 }
 
 /// Whether a job was rebuilt.
-pub(super) fn is_rebuilt(db: &Connection, job: i64) -> rusqlite::Result<bool> {
+pub fn is_rebuilt(db: &Connection, job: i64) -> rusqlite::Result<bool> {
     db.prepare_cached("SELECT 1 FROM losses WHERE job = ? AND what = ?")?.exists(params![job, LOSS])
 }
 

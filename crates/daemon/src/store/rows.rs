@@ -16,7 +16,7 @@ const MOST_NAMED: usize = 64;
 /// A job that has ended goes on within this time, and its rows are kept for as long.
 const KEEP_NS: u64 = 25 * 3600 * 1_000_000_000;
 
-pub(super) fn put(
+pub fn put(
     db: &Transaction<'_>,
     job: i64,
     rows: &[KeptRow],
@@ -68,7 +68,7 @@ pub(super) fn put_silent(
     Ok(())
 }
 
-pub(super) fn put_unsent(db: &Transaction<'_>, own: &Opened) -> rusqlite::Result<()> {
+pub fn put_unsent(db: &Transaction<'_>, own: &Opened) -> rusqlite::Result<()> {
     if let Some(job) = job_number(db, &own.key)? {
         let Opened { about, is_local, rank, n_ranks, .. } = own;
         db.prepare_cached("INSERT OR REPLACE INTO unsent VALUES (?, ?, ?, ?, ?)")?

@@ -30,7 +30,7 @@ pub struct RunQuery<'a> {
 }
 
 /// Keeps which binary a job runs, and its parameters.
-pub(super) fn put(db: &Transaction<'_>, key: &JobKey, about: &About) -> rusqlite::Result<()> {
+pub fn put(db: &Transaction<'_>, key: &JobKey, about: &About) -> rusqlite::Result<()> {
     let job = known_job(db, key)?;
     db.prepare_cached("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)")?.execute(params![
         job,

@@ -8,7 +8,7 @@ use super::{COLUMNS, Reader, StoreError, StoredJob, job_of_row, known_job};
 /// Runs of one name that are looked at.
 const MOST_RUNS: usize = 100;
 
-pub(super) fn put(db: &Transaction<'_>, key: &JobKey, about: &About) -> rusqlite::Result<()> {
+pub fn put(db: &Transaction<'_>, key: &JobKey, about: &About) -> rusqlite::Result<()> {
     if about.account.is_empty() && about.alias.is_empty() {
         return Ok(());
     }

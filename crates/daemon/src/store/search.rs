@@ -15,7 +15,7 @@ const MOST: usize = 40_000;
 const N_THREES: usize = 2;
 
 /// The jobs, the latest first: at most as many as the query wants.
-pub(super) fn numbers(db: &Connection, query: &Query, text: &str) -> rusqlite::Result<Vec<i64>> {
+pub fn numbers(db: &Connection, query: &Query, text: &str) -> rusqlite::Result<Vec<i64>> {
     let mut seen = Seen::new(text);
     let mut found = Vec::new();
     if walk(db, query, None, MOST, &mut seen, &mut found)? {

@@ -113,7 +113,7 @@ pub(crate) fn is_of_job(name: &str) -> bool {
 }
 
 /// Opens the directory of the files; makes it if there is none.
-pub(crate) fn open_directory(store: &Path) -> io::Result<OpenDir> {
+pub fn open_directory(store: &Path) -> io::Result<OpenDir> {
     let folder = OpenDir::make_private(&store.join(DIRECTORY))?;
     folder.close_to_others(|_| true)?;
     Ok(folder)
@@ -123,7 +123,7 @@ pub(crate) fn open_directory(store: &Path) -> io::Result<OpenDir> {
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     /// What the columns are called.
-    pub(crate) columns: Columns,
+    pub columns: Columns,
     /// Where the last whole block ends.
     good_end: u64,
     /// How long the file is.
@@ -144,7 +144,7 @@ pub(crate) struct Contents {
 
 impl Contents {
     /// What is missing, in words.
-    pub(crate) fn loss(&self) -> Option<String> {
+    pub fn loss(&self) -> Option<String> {
         let n_torn = self.length.saturating_sub(self.good_end);
         if self.exists && self.length == 0 {
             return Some(format!("{LOSS}the file was emptied: nothing of it is left"));
@@ -164,7 +164,7 @@ impl Contents {
 }
 
 /// How a loss of metrics over time begins: the job's own counts are not touched by it.
-pub(crate) const LOSS: &str = "series: ";
+pub const LOSS: &str = "series: ";
 
 /// Reads a file, at most its first `most` bytes: what its whole blocks hold of the columns that are wanted, in order.
 pub(crate) fn read(
@@ -318,7 +318,7 @@ pub(crate) struct SeriesFile {
 
 impl SeriesFile {
     /// Opens a file, or begins one. A tail that is not whole is cut off; returns what is missing.
-    pub(crate) fn open(
+    pub fn open(
         folder: &OpenDir,
         (name, owner): (&str, &str),
         now_ns: u64,
@@ -362,7 +362,7 @@ impl SeriesFile {
     }
 
     /// How often its rows were folded.
-    pub(crate) fn folds(&self) -> u8 {
+    pub fn folds(&self) -> u8 {
         self.folds
     }
 
@@ -372,12 +372,12 @@ impl SeriesFile {
     }
 
     /// What its columns are called.
-    pub(crate) fn columns(&mut self) -> &mut Arc<Columns> {
+    pub fn columns(&mut self) -> &mut Arc<Columns> {
         &mut self.columns
     }
 
     /// Adds rows. If that fails, the file is as before.
-    pub(crate) fn append(&mut self, folder: &OpenDir, now_ns: u64, rows: &Rows) -> io::Result<()> {
+    pub fn append(&mut self, folder: &OpenDir, now_ns: u64, rows: &Rows) -> io::Result<()> {
         let mut bytes = Vec::new();
         let mut sequence = self.sequence;
         let names = self.columns.len() > self.n_named || self.n_since_named >= NAMES_EVERY;
@@ -407,12 +407,12 @@ impl SeriesFile {
     }
 
     /// Writes all rows anew in large blocks, folded once more if asked for; the new file takes the place of the old one when it is on disk.
-    pub(crate) fn rewrite(&mut self, folder: &OpenDir, now_ns: u64, is_folded: bool) -> io::Result<()> {
+    pub fn rewrite(&mut self, folder: &OpenDir, now_ns: u64, is_folded: bool) -> io::Result<()> {
         self.rewrite_as(folder, now_ns, is_folded, &Amendment::default())
     }
 
     /// Writes all rows anew with what was learnt later of some.
-    pub(crate) fn amend(&mut self, folder: &OpenDir, now_ns: u64, amendment: &Amendment) -> io::Result<()> {
+    pub fn amend(&mut self, folder: &OpenDir, now_ns: u64, amendment: &Amendment) -> io::Result<()> {
         self.rewrite_as(folder, now_ns, false, amendment)
     }
 
@@ -508,8 +508,8 @@ fn has_room(file: impl AsFd, n_bytes: u64) -> io::Result<()> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Swept {
     /// Files that are left, and their bytes.
-    pub(crate) n_files: u64,
-    pub(crate) n_bytes: u64,
+    pub n_files: u64,
+    pub n_bytes: u64,
     /// Files that were removed.
     pub(crate) n_removed: u64,
 }

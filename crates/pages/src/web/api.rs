@@ -81,6 +81,12 @@ impl Endpoint {
         }
     }
 
+    /// What a path has where this one's has a name in braces; empty if there is none.
+    pub fn named<'p>(&self, path: &'p str) -> &'p str {
+        let parts = self.path.split('/').zip(path.split('/'));
+        parts.filter(|(own, _)| own.starts_with('{')).map(|(_, part)| part).next().unwrap_or_default()
+    }
+
     /// What stands in the path where there are names in braces.
     fn names(&self) -> impl Iterator<Item = &'static str> {
         self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use iotide_daemon::client;
+use iotide_edge::client;
 use iotide_pages::loop_page;
 use iotide_private::PrivateDir;
 use iotide_report::{DecisionList, LoopDemo, LoopJob, LoopRun, LoopSample, text};

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use iotide_daemon::client;
+use iotide_edge::client;
 use serde_json::Value;
 
 /// What the job is called.

@@ -12,16 +12,16 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 
-pub(in crate::commands) use self::quantity::parse_size;
-use self::quantity::{human_bytes, parse_probability};
+use iotide_report::quantity::{human_bytes, parse_probability};
+
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
-pub(crate) use self::quantity::parse_seconds;
+pub(crate) use iotide_report::quantity::{parse_seconds, parse_size};
+
 pub(crate) use self::skeleton::{Performed, Skeleton, perform};
 
 mod protocol;
-pub(in crate::commands) mod quantity;
 mod skeleton;
 mod worker;
 

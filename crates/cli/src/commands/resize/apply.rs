@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
+use iotide_act::{Actuators, Deciding, Manner, Models, Slurm, checked_signal, in_words, may_expand, rest};
 
-use super::actuators::{Actuators, Manner, rest};
-use super::plan::{Deciding, Models, PolicyArgs, in_words};
-use super::slurm::{Slurm, SlurmArgs, checked_signal, may_expand};
+use super::SlurmArgs;
+use super::plan::PolicyArgs;
 use crate::ExitStatus;
 use crate::commands::ioskel::parse_seconds;
 use crate::ui::Ui;
@@ -64,7 +64,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ApplyArgs) -> anyhow::Result<ExitStatus> {
     let manner = Manner { signal: args.signal.clone(), grace_s: args.grace, wait_s: args.wait };
     let mut actuators = Actuators::open(&folder, manner)?;
     let asked = Arc::clone(&stop);
-    let slurm = Slurm::new(&args.slurm, move || asked.load(Ordering::Relaxed))
+    let slurm = Slurm::new(&args.slurm.talk(), move || asked.load(Ordering::Relaxed))
         .with_folder(actuators.scratch().to_owned());
     if !args.dry_run {
         actuators.withdraw(&slurm)?.iter().for_each(|note| ui.status(note));
@@ -72,7 +72,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ApplyArgs) -> anyhow::Result<ExitStatus> {
     }
     let looked = look_again_and_again(ui, args, &deciding, &slurm, &mut actuators, &stop);
     // However it ended: no helper job outlives us, and Ctrl-C does not hurry this.
-    let closing = Slurm::new(&args.slurm, || false).with_folder(actuators.scratch().to_owned());
+    let closing = Slurm::new(&args.slurm.talk(), || false).with_folder(actuators.scratch().to_owned());
     let withdrawn = if args.dry_run { Ok(Vec::new()) } else { actuators.withdraw(&closing) };
     looked?;
     withdrawn?.iter().for_each(|note| ui.status(note));

@@ -3,17 +3,15 @@
 use crate::ExitStatus;
 use crate::ui::Ui;
 
-pub(super) use actuators::{Actuators, Manner};
 pub(super) use advise::read_models;
-pub(super) use plan::{Deciding, Models, policy_named};
-pub(super) use slurm::{Listing, Slurm, SlurmArgs, checked_signal, may_expand, plain_word};
 
-mod actuators;
+use iotide_act::{SlurmTalk, plain_word};
+
+use super::ioskel::parse_seconds;
+
 mod advise;
 mod apply;
-mod journal;
 mod plan;
-mod slurm;
 
 /// Find the right size for a job, and resize running jobs of Slurm
 #[derive(clap::Args, Debug)]
@@ -31,6 +29,23 @@ enum What {
     Advise(advise::AdviseArgs),
     Plan(plan::PlanArgs),
     Apply(apply::ApplyArgs),
+}
+
+/// How Slurm is talked to.
+#[derive(clap::Args, Debug)]
+struct SlurmArgs {
+    /// Only this partition
+    #[arg(long, value_name = "NAME", value_parser = plain_word)]
+    partition: Option<String>,
+    /// A command of Slurm that takes longer than this is ended
+    #[arg(long, value_name = "TIME", default_value = "30", value_parser = parse_seconds)]
+    timeout: f64,
+}
+
+impl SlurmArgs {
+    fn talk(&self) -> SlurmTalk {
+        SlurmTalk { partition: self.partition.clone(), timeout_s: self.timeout }
+    }
 }
 
 pub(crate) fn run(ui: &mut Ui, args: &ResizeArgs) -> anyhow::Result<ExitStatus> {

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use iotide_daemon::store::{JobLimits, SeriesLimits};
-use iotide_daemon::{RedisAddress, RedisConfig};
+use iotide_edge::{RedisAddress, RedisConfig};
 use iotide_http::Url;
 
-use super::super::ioskel::quantity::{parse_seconds, parse_size};
 use super::super::jobs::parse_ago;
+use iotide_report::quantity::{parse_seconds, parse_size};
 
 /// Options and settings of the same names. What is `None` is as usual.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -199,14 +199,14 @@ impl Keeping {
 
 /// As `serve check` shows it.
 pub(super) fn shown(limits: &SeriesLimits) -> String {
-    use super::super::ioskel::quantity::human_bytes;
+    use iotide_report::quantity::human_bytes;
     let age = age(limits.age_s);
     format!("{} a job, {} in all, for {age}", human_bytes(limits.file_bytes), human_bytes(limits.all_bytes))
 }
 
 /// The same of jobs.
 pub(super) fn jobs_shown(limits: &JobLimits) -> String {
-    use super::super::ioskel::quantity::human_bytes;
+    use iotide_report::quantity::human_bytes;
     format!("{} in all, for {}", human_bytes(limits.all_bytes), age(limits.age_s))
 }
 

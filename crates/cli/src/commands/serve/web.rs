@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use iotide_daemon::{ProxyConfig, ProxyFrom, WebConfig};
+use iotide_edge::{ProxyConfig, ProxyFrom, WebConfig};
 
 /// Options and settings of the same names.
 #[derive(clap::Args, Clone, Debug, Default)]

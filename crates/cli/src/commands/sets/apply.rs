@@ -1,24 +1,18 @@
 //! `iotide sets apply`: tells BeeGFS or Lustre of jobs again and again, and takes it back in the end.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context;
-use iotide_formats::requests_by_job;
-use iotide_sched::{
-    AcceptedHints, Action, ControlledJob, IoProfile, JobId, Load, LustreTbf, batch_id, former_policies,
-    is_plain_id,
-};
+use iotide_act::programs::{Hung, carry_out, run as run_program};
+use iotide_act::{Watch, Watching, parse_source, rest};
+use iotide_sched::{Action, ControlledJob, LustreTbf, former_policies};
 use iotide_source::{Source, SourceError};
 
-use super::runner::{Hung, carry_out, run as run_program};
 use super::system::{System, SystemArgs};
 use crate::ExitStatus;
 use crate::commands::ioskel::{parse_seconds, parse_size};
-use crate::commands::source::parse_source;
 use crate::ui::{Hint, Ui};
 
 /// Keep telling BeeGFS or Lustre what jobs deserve, until Ctrl-C
@@ -72,13 +66,13 @@ pub(crate) fn run(ui: &mut Ui, args: &ApplyArgs) -> anyhow::Result<ExitStatus> {
     }
     let former = former(ui, args, &stop);
     let mut controller = args.system.controller(args.controller, former)?;
-    let mut watch = Watch::new(args);
-    let mut jobs = watch.look(ui, &stop)?;
+    let mut watch = Watch::new(args.watching());
+    let mut jobs = look(&mut watch, ui, &stop)?;
     let mut last_trouble = None;
     for round in 1.. {
         if round > 1 {
             // A server that does not count for a moment changes nothing.
-            match watch.look(ui, &stop) {
+            match look(&mut watch, ui, &stop) {
                 Ok(seen) => (jobs, last_trouble) = (seen, None),
                 Err(error) => {
                     let trouble = format!("{error:#}");
@@ -89,7 +83,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ApplyArgs) -> anyhow::Result<ExitStatus> {
                 }
             }
         }
-        watch.name_odd_ones(ui, &jobs);
+        watch.name_odd_ones(&mut |note| ui.status(note), &jobs);
         let actions = controller.update(&jobs);
         if !actions.is_empty() || round == 1 {
             ui.status(format_args!("{} jobs, {} to do", jobs.len(), actions.len()));
@@ -154,92 +148,18 @@ fn do_all(
     Ok(failed)
 }
 
-/// Waits, and returns whether nobody said to stop meanwhile.
-fn rest(seconds: f64, stop: &AtomicBool) -> bool {
-    let until = Instant::now() + Duration::from_secs_f64(seconds);
-    while !is_set(stop) {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return true;
-        }
-        thread::sleep(left.min(Duration::from_millis(50)));
-    }
-    false
-}
-
 fn is_set(stop: &AtomicBool) -> bool {
     stop.load(Ordering::Relaxed)
 }
 
-/// Jobs as they are seen from time to time.
-struct Watch<'a> {
-    args: &'a ApplyArgs,
-    began: Instant,
-    told: Vec<Report<'a>>,
-    has_asked: bool,
-    /// When what is reported of a job was last compared with what is seen of it.
-    compared_s: BTreeMap<String, f64>,
-    /// Since when each has been doing I/O.
-    active_since_s: BTreeMap<String, f64>,
-    /// What the server had counted at the last look, and when that was.
-    counted: Option<(Instant, BTreeMap<String, u64>)>,
-    /// The numbers of jobs whose ids are none, and how many there have been.
-    made_up: BTreeMap<String, JobId>,
-    n_made_up: u64,
-    /// Jobs with ids that could be misunderstood, once they were named.
-    odd: BTreeSet<String>,
-}
-
-/// What one source has said.
-struct Report<'a> {
-    source: &'a Source,
-    heeded: AcceptedHints,
-    /// What jobs do at the storage, if it sees that.
-    loads: BTreeMap<(String, Option<u32>), Load>,
-    /// Why it said nothing the last time.
-    trouble: Option<String>,
-    /// What there is to say of it.
-    news: Option<String>,
-}
-
-impl Report<'_> {
-    fn ask(&mut self, now_s: f64) -> Result<(), SourceError> {
-        match self.source.ask() {
-            Ok(jobs) => {
-                self.heeded.look(now_s, Some(&jobs));
-                let loads =
-                    jobs.iter().filter_map(|job| Some(((batch_id(&job.job).to_owned(), job.uid), job.load?)));
-                self.loads = loads.collect();
-                if self.trouble.take().is_some() {
-                    self.news = Some(format!("{} answers again", self.source));
-                }
-                Ok(())
-            }
-            // One that is away for a moment, or a table that is just being written, changes nothing.
-            Err(error) => {
-                self.heeded.look(now_s, None);
-                let trouble = error.to_string();
-                if self.trouble.as_ref() != Some(&trouble) {
-                    self.news = Some(format!("{trouble}; going on with what was known"));
-                }
-                self.trouble = Some(trouble);
-                Err(error)
-            }
+fn look(watch: &mut Watch, ui: &mut Ui, stop: &AtomicBool) -> anyhow::Result<Vec<ControlledJob>> {
+    watch.look(&mut |note| ui.status(note), stop).or_else(|error| match error.downcast::<SourceError>() {
+        Ok(fault) => {
+            let hint = hint(&fault);
+            Err(fault).hint(hint)
         }
-    }
-
-    /// Jobs by id, each with the period to go by. Where several users have one id it is said whose it is.
-    fn jobs(&self) -> impl Iterator<Item = (String, Option<f64>, Option<Load>)> {
-        let mut n_called: BTreeMap<&str, usize> = BTreeMap::new();
-        self.heeded.jobs().for_each(|(id, ..)| *n_called.entry(id).or_default() += 1);
-        self.heeded.jobs().map(move |(id, uid, period_s)| {
-            let shown = match uid {
-                Some(uid) if n_called.get(id).is_some_and(|n| *n > 1) => format!("uid:{uid}/{id}"),
-                _ => id.to_owned(),
-            };
-            (shown, period_s, self.loads.get(&(id.to_owned(), uid)).copied())
-        })
-    }
+        Err(error) => Err(error),
+    })
 }
 
 fn hint(fault: &SourceError) -> &'static str {
@@ -251,164 +171,14 @@ fn hint(fault: &SourceError) -> &'static str {
     }
 }
 
-/// What is known of a job at one look.
-#[derive(Default)]
-struct Seen {
-    period_s: Option<f64>,
-    load: Option<Load>,
-}
-
-impl<'a> Watch<'a> {
-    fn new(args: &'a ApplyArgs) -> Self {
-        let told = |source| Report {
-            source,
-            heeded: AcceptedHints::default(),
-            loads: BTreeMap::new(),
-            trouble: None,
-            news: None,
-        };
-        Self {
-            args,
-            began: Instant::now(),
-            told: args.sources.iter().map(told).collect(),
-            has_asked: false,
-            compared_s: BTreeMap::new(),
-            active_since_s: BTreeMap::new(),
-            counted: None,
-            made_up: BTreeMap::new(),
-            n_made_up: 0,
-            odd: BTreeSet::new(),
+impl ApplyArgs {
+    fn watching(&self) -> Watching {
+        Watching {
+            sources: self.sources.clone(),
+            rules: self.system.rules(),
+            rpc_bytes: self.rpc_size,
+            asks_lustre: self.controller == System::LustreTbf && !self.dry_run,
+            within: Duration::from_secs_f64(self.timeout),
         }
-    }
-
-    fn look(&mut self, ui: &mut Ui, stop: &AtomicBool) -> anyhow::Result<Vec<ControlledJob>> {
-        let seen = self.ask(ui)?;
-        // What a control socket does not say the server counts.
-        let is_counted = self.args.controller == System::LustreTbf
-            && !self.args.dry_run
-            && seen.values().any(|job| job.load.is_none());
-        let counted = if is_counted { self.count(stop)? } else { None };
-        let now_s = self.began.elapsed().as_secs_f64();
-        self.active_since_s.retain(|id, _| seen.contains_key(id));
-        self.made_up.retain(|id, _| seen.contains_key(id));
-        let policy = self.args.system.rules().set10();
-        let controlled = seen.into_iter().map(|(id, job)| {
-            let number = self.number_of(&id);
-            let demand_rps = match job.load {
-                // One that waits sends what it is let; how much it would is not known.
-                Some(Load { is_active: true, bandwidth_bps, .. }) => {
-                    Some((bandwidth_bps / self.args.rpc_size as f64).max(f64::MIN_POSITIVE))
-                }
-                Some(_) => Some(0.0),
-                None => counted.as_ref().map(|rates| rates.get(&id).copied().unwrap_or(0.0)),
-            };
-            if demand_rps.is_some_and(|demand_rps| demand_rps == 0.0) {
-                self.active_since_s.remove(&id);
-            } else {
-                self.active_since_s.entry(id.clone()).or_insert(now_s);
-            }
-            let profile = job.period_s.and_then(IoProfile::checked);
-            ControlledJob {
-                placement: policy.place(number, profile.as_ref()),
-                active_since_s: self.active_since_s.get(&id).copied(),
-                demand_rps: demand_rps.unwrap_or(f64::INFINITY),
-                id,
-            }
-        });
-        Ok(controlled.collect())
-    }
-
-    /// Asks all sources, and puts together what they say. At first one of them must answer.
-    fn ask(&mut self, ui: &mut Ui) -> anyhow::Result<BTreeMap<String, Seen>> {
-        let now_s = self.began.elapsed().as_secs_f64();
-        let mut faults = Vec::new();
-        for told in &mut self.told {
-            faults.extend(told.ask(now_s).err());
-        }
-        let is_first = !std::mem::replace(&mut self.has_asked, true);
-        if is_first && faults.len() == self.told.len() {
-            let fault = faults.swap_remove(0);
-            let hint = hint(&fault);
-            return Err(fault).hint(hint);
-        }
-        self.compare(ui, now_s);
-        for told in &mut self.told {
-            if let Some(news) = told.news.take() {
-                ui.status(news);
-            }
-        }
-        let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
-        for told in &self.told {
-            for (id, period_s, load) in told.jobs() {
-                let job = seen.entry(id).or_default();
-                job.period_s = job.period_s.or(period_s);
-                job.load = job.load.or(load);
-            }
-        }
-        Ok(seen)
-    }
-
-    /// Compares what is reported of jobs with what a mount or an arbiter among the sources sees of them. One period of a job is one look at it.
-    fn compare(&mut self, ui: &mut Ui, now_s: f64) {
-        let loads = self.told.iter().flat_map(|told| &told.loads);
-        let seen: Vec<(String, Option<u32>, f64)> =
-            loads.filter_map(|((id, uid), load)| Some((id.clone(), *uid, load.seen_period_s?))).collect();
-        self.compared_s.retain(|id, _| seen.iter().any(|(other, ..)| other == id));
-        for (id, uid, period_s) in seen {
-            if self.compared_s.get(&id).is_some_and(|last_s| now_s < last_s + period_s) {
-                continue;
-            }
-            self.compared_s.insert(id.clone(), now_s);
-            for told in &mut self.told {
-                let said_s = told.heeded.period_s(&id, uid);
-                match (told.heeded.observe(&id, uid, period_s), said_s) {
-                    (Some(true), Some(said_s)) => ui.status(format_args!(
-                        "job {id}: {} says that its I/O phases are {said_s:.3} s apart, but they are seen to be {period_s:.3} s apart; going by that",
-                        told.source
-                    )),
-                    (Some(_), _) => {
-                        ui.status(format_args!("job {id}: what {} says is right again", told.source));
-                    }
-                    (None, _) => {}
-                }
-            }
-        }
-    }
-
-    fn number_of(&mut self, id: &str) -> JobId {
-        if let Some(number) = JobId::of_name(id).or_else(|| self.made_up.get(id).copied()) {
-            return number;
-        }
-        self.n_made_up += 1;
-        let number = JobId::made_up(self.n_made_up);
-        self.made_up.insert(id.to_owned(), number);
-        number
-    }
-
-    /// Requests a second of each job since the last look; `None` at the first.
-    fn count(&mut self, stop: &AtomicBool) -> anyhow::Result<Option<BTreeMap<String, f64>>> {
-        let words = ["lctl", "get_param", "-n", "obdfilter.*.job_stats"].map(str::to_owned);
-        let within = Duration::from_secs_f64(self.args.timeout);
-        let printed = run_program(&words, within, &|| is_set(stop)).context("cannot see what jobs send")?;
-        let counted = (Instant::now(), requests_by_job(&printed));
-        let rates = self.counted.as_ref().map(|(last, before)| {
-            let seconds = counted.0.duration_since(*last).as_secs_f64().max(1e-3);
-            let rate = |(id, &n): (&String, &u64)| {
-                // Counters of a job that was forgotten meanwhile begin anew.
-                let n_new = before.get(id).map_or(n, |before| n.checked_sub(*before).unwrap_or(n));
-                (id.clone(), n_new as f64 / seconds)
-            };
-            counted.1.iter().map(rate).collect()
-        });
-        self.counted = Some(counted);
-        Ok(rates)
-    }
-
-    fn name_odd_ones(&mut self, ui: &mut Ui, jobs: &[ControlledJob]) {
-        let odd: BTreeSet<&String> = jobs.iter().map(|job| &job.id).filter(|id| !is_plain_id(id)).collect();
-        for id in odd.iter().filter(|id| !self.odd.contains(**id)) {
-            ui.status(format_args!("job {id:?} is left alone: its id could be misunderstood"));
-        }
-        self.odd = odd.into_iter().cloned().collect();
     }
 }

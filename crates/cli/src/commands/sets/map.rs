@@ -8,7 +8,6 @@ use iotide_sched::Layout;
 use iotide_wire::GateMap;
 
 use super::super::ioskel::parse_size;
-use super::runner;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
@@ -115,7 +114,8 @@ impl MapArgs {
         };
         let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
         let hint = "--layout round-robin with --stripe-size says it without the file system's tool";
-        let said = runner::run(&words, Duration::from_secs_f64(self.timeout), &|| false).hint(hint)?;
+        let said =
+            iotide_act::programs::run(&words, Duration::from_secs_f64(self.timeout), &|| false).hint(hint)?;
         read(&said).with_context(|| format!("cannot use what `{}` says", words.join(" "))).hint(hint)
     }
 }

@@ -3,18 +3,14 @@
 use crate::ExitStatus;
 use crate::ui::Ui;
 
-pub(super) use self::show::{ask_within, say_all};
-
 mod apply;
 mod key;
 mod map;
 mod plan;
-pub(super) mod runner;
 mod show;
 mod system;
 
-pub(super) use runner::run_program;
-pub(super) use show::{ask, set_period};
+pub(super) use show::ask;
 
 /// Divide jobs into sets by their rhythm, tell a file system, and see what became of it
 #[derive(clap::Args, Debug)]

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use iotide_act::programs::carry_out;
 use iotide_api::{Controller, Document, Ink, Plan, Profiles, profiles, read_text};
 
-use super::runner::carry_out;
 use super::system::{System, SystemArgs};
 use crate::ExitStatus;
 use crate::commands::Form;

@@ -1,17 +1,16 @@
 //! `iotide sets show`: the jobs at a storage, as its scheduler sees them, and those that a daemon knows.
 
-use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
-use iotide_daemon::client;
+use anyhow::bail;
+use iotide_act::{control, parse_source};
+use iotide_edge::client;
 use iotide_report::{DecisionList, Document, Ink, Report, SourceJobs, SourceTarget, StorageJobs, WhoKnows};
 use iotide_source::Source;
 
 use crate::ExitStatus;
 use crate::commands::jobs::unreadable;
-use crate::commands::source::parse_source;
 use crate::commands::{Form, OutputArgs};
 use crate::ui::{Hint, Ui};
 
@@ -120,58 +119,8 @@ fn ask_source(source: &Source) -> anyhow::Result<SourceJobs> {
     Ok(SourceJobs::new(&name, targets, jobs))
 }
 
-/// No table of jobs is longer.
-const MAX_ANSWER: u64 = 64 << 20;
-
-/// How long a control socket is waited for.
-const WITHIN: Duration = Duration::from_secs(10);
-
-pub(in crate::commands) fn ask(socket: &Path) -> anyhow::Result<StorageJobs> {
-    ask_within(socket, WITHIN)
-}
-
 /// Asks a control socket for its jobs.
-pub(in crate::commands) fn ask_within(socket: &Path, within: Duration) -> anyhow::Result<StorageJobs> {
-    let shown = socket.display();
-    let answer = say(socket, "jobs", within)?;
-    StorageJobs::from_answer(&shown.to_string(), &answer)
-        .with_context(|| format!("{shown} gives no list of jobs"))
-}
-
-/// Says what the period of a job is, or with `None` that it is not known.
-pub(in crate::commands) fn set_period(socket: &Path, job: &str, period_s: Option<f64>) -> anyhow::Result<()> {
-    let period = period_s.map_or_else(|| "none".to_owned(), |period_s| period_s.to_string());
-    let answer = say(socket, &format!("period {job} {period}"), WITHIN)?;
-    if !answer.starts_with("{\"ok\":true}") {
-        bail!("{} refuses: {}", socket.display(), answer.trim_end());
-    }
-    Ok(())
-}
-
-/// One line there, one back.
-fn say(socket: &Path, question: &str, within: Duration) -> anyhow::Result<String> {
-    Ok(say_all(socket, [question.to_owned()], within)?.swap_remove(0))
-}
-
-/// Lines there, and an answer to each back.
-pub(in crate::commands) fn say_all(
-    socket: &Path,
-    questions: impl IntoIterator<Item = String>,
-    within: Duration,
-) -> anyhow::Result<Vec<String>> {
-    let shown = socket.display();
-    let mut line = iotide_private::connect_within(socket, within)
-        .with_context(|| format!("cannot connect to {shown}"))
-        .hint(
-            "it is made by `--control PATH` of `iotide mount` or `iotide arbiter`, which must be running",
-        )?;
-    let mut replies = BufReader::new(line.try_clone()?.take(MAX_ANSWER));
-    let one = |question: String| {
-        line.write_all(format!("{question}\n").as_bytes())
-            .with_context(|| format!("{shown} does not listen"))?;
-        let mut answer = String::new();
-        replies.read_line(&mut answer).with_context(|| format!("{shown} does not answer"))?;
-        Ok(answer)
-    };
-    questions.into_iter().map(one).collect()
+pub(in crate::commands) fn ask(socket: &Path) -> anyhow::Result<StorageJobs> {
+    control::ask(socket)
+        .hint("it is made by `--control PATH` of `iotide mount` or `iotide arbiter`, which must be running")
 }

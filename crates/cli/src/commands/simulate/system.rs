@@ -16,8 +16,8 @@ use crate::ExitStatus;
 use crate::commands::advice::advised;
 use crate::commands::document::DocumentArgs;
 use crate::commands::jobs::ask_at;
-use crate::commands::source::parse_source;
 use crate::ui::{Hint, Ui};
+use iotide_act::parse_source;
 
 /// Predict the state of shared storage
 ///

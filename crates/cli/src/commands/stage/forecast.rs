@@ -16,8 +16,9 @@ use iotide_stage::Hint;
 use super::at_storage::AtStorage;
 use super::turns::job_id_elsewhere;
 use crate::commands::advice::advised;
-use crate::commands::source::{Speaking, parse_source};
+use crate::commands::source::Speaking;
 use crate::ui::Hint as _;
+use iotide_act::parse_source;
 
 /// Where predictions of the job's I/O phases come from.
 #[derive(clap::Args, Debug)]

@@ -101,7 +101,9 @@ impl TurnArgs {
             let mut told = None;
             loop {
                 let wanted = if is_draining.load(Relaxed) { period_of(&socket, &job) } else { Some(LAST_S) };
-                if told != Some(wanted) && sets::set_period(&socket, &own_name(&job), wanted).is_ok() {
+                if told != Some(wanted)
+                    && iotide_act::control::set_period(&socket, &own_name(&job), wanted).is_ok()
+                {
                     told = Some(wanted);
                 }
                 std::thread::sleep(if told.is_some() { EVERY } else { AT_FIRST });
