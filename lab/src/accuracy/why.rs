@@ -32,7 +32,10 @@ pub fn run(args: &[String]) -> Result<(), String> {
             let answer = ask(&case);
             *of_kind.entry(name_of(answer.verdict)).or_default() += 1;
             if verbose && !accept.contains(&name_of(answer.verdict)) {
-                println!("{name} {i}: {:?} {:?} truth {:.3} {:.2?} {:?}", answer.verdict, answer.slowdown, case.factor, case.causes, answer.clues);
+                println!(
+                    "{name} {i}: {:?} {:?} truth {:.3} {:.2?} {:?}",
+                    answer.verdict, answer.slowdown, case.factor, case.causes, answer.clues
+                );
             }
             score.add(&case, &answer);
         }
@@ -99,7 +102,10 @@ impl Score {
         }
         if let (Some(changed), "own") = (case.changed, verdict) {
             self.n_changed += 1;
-            let named = answer.clues.iter().any(|clue| matches!(clue, Clue::Changed { what, .. } if change_name(*what) == changed));
+            let named = answer
+                .clues
+                .iter()
+                .any(|clue| matches!(clue, Clue::Changed { what, .. } if change_name(*what) == changed));
             self.n_named += u64::from(named);
         }
     }
@@ -109,7 +115,11 @@ impl Score {
         println!("\n{} cases, {} with one right verdict", self.n, self.n_sure);
         println!("right, of these           {}", share(self.right, self.n_sure));
         println!("accepted, of all          {}", share(self.accepted, self.n));
-        println!("contradictions            {} ({})", self.contradictions, share(self.contradictions, self.n));
+        println!(
+            "contradictions            {} ({})",
+            self.contradictions,
+            share(self.contradictions, self.n)
+        );
         let n_factors = self.factor_errors.len() as u64;
         println!("factor, median / 90 %     {}", quantiles(&mut self.factor_errors));
         println!("interval holds            {}", share(self.n_held, n_factors));

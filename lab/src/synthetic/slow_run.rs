@@ -148,9 +148,14 @@ struct Others {
 
 impl Others {
     fn at(&self, at_s: f64) -> f64 {
-        let wave = 1.0 + 0.15 * (at_s / 37.0 + self.phase).sin() + 0.1 * (at_s / 9.3 + 2.0 * self.phase).sin();
-        let burst: f64 =
-            self.bursts.iter().filter(|(from, to, _)| (*from..*to).contains(&at_s)).map(|burst| burst.2).sum();
+        let wave =
+            1.0 + 0.15 * (at_s / 37.0 + self.phase).sin() + 0.1 * (at_s / 9.3 + 2.0 * self.phase).sin();
+        let burst: f64 = self
+            .bursts
+            .iter()
+            .filter(|(from, to, _)| (*from..*to).contains(&at_s))
+            .map(|burst| burst.2)
+            .sum();
         self.base * wave + burst
     }
 }
@@ -247,7 +252,13 @@ struct Logger {
 }
 
 /// Rows of the log around one run: time, read, written.
-fn log_rows(made: &Made, program: &Program, day: &Day, logger: Logger, random: &mut SplitMix64) -> Vec<[f64; 3]> {
+fn log_rows(
+    made: &Made,
+    program: &Program,
+    day: &Day,
+    logger: Logger,
+    random: &mut SplitMix64,
+) -> Vec<[f64; 3]> {
     let asked = program.asked_bps();
     let per_row = (logger.step_s / DT).round() as usize;
     let mut rows = Vec::new();
@@ -256,7 +267,11 @@ fn log_rows(made: &Made, program: &Program, day: &Day, logger: Logger, random: &
         for (j, &own) in cells.iter().enumerate() {
             let at_s = (i * per_row + j) as f64 * DT - MARGIN_S;
             let wanted = day.others.at(at_s);
-            let served = if own > 0.0 { wanted * (day.capacity / (wanted + asked)).min(1.0) } else { wanted.min(day.capacity) };
+            let served = if own > 0.0 {
+                wanted * (day.capacity / (wanted + asked)).min(1.0)
+            } else {
+                wanted.min(day.capacity)
+            };
             read += served * day.others.read_share;
             written += served * (1.0 - day.others.read_share) + own;
         }
@@ -327,7 +342,8 @@ fn plan(kind: &str, random: &mut SplitMix64) -> Plan {
         "others_read" => (plan.bursts, plan.read_share) = ((0.7, strong), 0.8),
         "others_offset" => {
             plan.bursts = (0.6, strong);
-            plan.logger.offset_s = plan.logger.step_s * ((random.unit() - 0.5) * 24.0 / plan.logger.step_s).round();
+            plan.logger.offset_s =
+                plan.logger.step_s * ((random.unit() - 0.5) * 24.0 / plan.logger.step_s).round();
         }
         "others_coarse" => (plan.bursts, plan.logger.step_s) = ((0.6, strong), 10.0),
         "others_rows_missing" => {
@@ -377,11 +393,16 @@ pub fn make(kind: &'static str, accept: &'static [&'static str], seed: u64) -> C
         if share > 0.0 {
             let n = if share >= 1.0 { 1 } else { 3 };
             for j in 0..n {
-                let from = (j as f64 + if n > 1 { 0.6 * random.unit() * (1.0 - share) } else { 0.0 }) / n as f64;
+                let from =
+                    (j as f64 + if n > 1 { 0.6 * random.unit() * (1.0 - share) } else { 0.0 }) / n as f64;
                 let scale = strength * (0.8 + 0.4 * random.unit());
                 let slower = if kind == "halves_others_storage" && from > 0.3 { 0.0 } else { 1.0 };
                 let reach = if n == 1 { 6.0 } else { 1.0 };
-                bursts.push((from * length_s, (from + reach * share / n as f64 * 1.4) * length_s, slower * scale * capacity));
+                bursts.push((
+                    from * length_s,
+                    (from + reach * share / n as f64 * 1.4) * length_s,
+                    slower * scale * capacity,
+                ));
             }
         }
         let day = Day {

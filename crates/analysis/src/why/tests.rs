@@ -15,7 +15,14 @@ fn requests(zero_unix_s: f64, seed: u64, size: f64, slow: impl Fn(usize) -> f64)
             let mut now_s = at_s;
             let mut call = |op, bytes: f64, takes_s: f64| {
                 let takes_s = takes_s * slow(phase) * (0.02 * random.normal()).exp();
-                requests.push(Request { op, rank, start_s: now_s, end_s: now_s + takes_s, bytes, calls: 1.0 });
+                requests.push(Request {
+                    op,
+                    rank,
+                    start_s: now_s,
+                    end_s: now_s + takes_s,
+                    bytes,
+                    calls: 1.0,
+                });
                 now_s += takes_s;
             };
             call(Op::Open, 0.0, 0.01);
@@ -84,7 +91,8 @@ fn ask(run: &RunRequests, history: &[RunRequests], load: Option<&ServerLoad>) ->
 /// A run of which phases 2 to 5 took 2.5 times as long, while others moved what the program did not get.
 fn disturbed() -> (RunRequests, Vec<RunRequests>, ServerLoad) {
     let history = earlier(6);
-    let run = requests(START_S + 6.0 * DAY_S, 99, 1.0, |phase| if (2..6).contains(&phase) { 2.5 } else { 1.0 });
+    let run =
+        requests(START_S + 6.0 * DAY_S, 99, 1.0, |phase| if (2..6).contains(&phase) { 2.5 } else { 1.0 });
     let phases = RunFacts::of(run.clone(), None).phases;
     let (from_s, until_s) = (phases[2].start_s - 5.0, phases[5].end_s + 5.0);
     let mut runs: Vec<&RunRequests> = history.iter().collect();
@@ -131,7 +139,11 @@ fn without_a_log_the_programs_own_requests_can_be_told_and_nothing_else() {
     assert!(why.clues.contains(&Clue::NoLog), "{:?}", why.clues);
 
     let mut twice = quiet(9);
-    let more: Vec<Request> = twice.requests.iter().map(|request| Request { start_s: request.start_s + 300.0, end_s: request.end_s + 300.0, ..*request }).collect();
+    let more: Vec<Request> = twice
+        .requests
+        .iter()
+        .map(|request| Request { start_s: request.start_s + 300.0, end_s: request.end_s + 300.0, ..*request })
+        .collect();
     twice.requests.extend(more);
     let why = ask(&twice, &history, None);
     assert_eq!(why.verdict, Verdict::Own);

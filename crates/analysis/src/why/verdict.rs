@@ -256,7 +256,9 @@ pub(super) fn phases(
     let of_phase = |(i, phase): (usize, &super::PhaseFacts)| {
         let speed = seen.map(|seen| seen.speeds.phases[i]).filter(|speed| speed.left.is_some());
         let factor = phase.busy_s / this.expected.phases[i] / usual_ratio;
-        let delay = seen.zip(speed.and_then(|speed| speed.left)).map(|(seen, left)| seen.ratio(1.0 / left, usual_delay));
+        let delay = seen
+            .zip(speed.and_then(|speed| speed.left))
+            .map(|(seen, left)| seen.ratio(1.0 / left, usual_delay));
         let causes = Causes { own: comparison.own, rest: factor, delay };
         PhaseCause {
             start_s: phase.start_s,
