@@ -1,6 +1,6 @@
 use crate::browser::{Axe, Browser};
 use crate::util::Dir;
-use crate::{archive_page, model_page, signature, simulate, system};
+use crate::{archive_page, model_page, signature, simulate, system, why};
 
 /// A run in which much can be found: four ranks, of which one does most, small writes and an input that is read.
 fn run(header: &str) -> String {
