@@ -186,12 +186,14 @@ impl WhyEntry {
         }
     }
 
-    /// Returns the parts as words: `43 % by its own requests, 57 % by others`.
+    /// Returns the parts that are some, as words: `43 % by its own requests, 57 % by others`.
     pub fn parts_words(&self) -> String {
         let PartsEntry { own, others, storage } = self.parts;
         let parts = [(own, "by its own requests"), (others, "by others"), (storage, "by the storage")];
         let words: Vec<String> = (parts.iter())
-            .filter_map(|(part, by)| Some(format!("{} {by}", text::percent((*part)?))))
+            .filter_map(|(part, by)| Some(((*part)?, by)))
+            .filter(|(part, _)| *part >= LEAST_PART)
+            .map(|(part, by)| format!("{} {by}", text::percent(part)))
             .collect();
         words.join(", ")
     }
@@ -300,6 +302,8 @@ impl WhyRun {
     }
 }
 
+/// A part below this is none in words.
+const LEAST_PART: f64 = 0.005;
 /// A terminal shows no more phases than this, the slowest.
 const MOST_PHASES: usize = 12;
 /// Losses beyond this many are counted.
@@ -379,15 +383,14 @@ fn clue_words(clue: &Clue) -> (&'static str, String, Option<f64>) {
             );
             ("others_load", now, usual_bps.filter(|usual| *usual > 0.0).map(|usual| bps / usual))
         }
-        Clue::Capacity { bps, factor } => (
-            "capacity",
-            format!(
-                "the storage carries {}; beside its load the run was {} times as slow as before",
-                text::bandwidth(bps),
-                times(factor)
-            ),
-            Some(bps),
-        ),
+        Clue::Capacity { bps, factor } => {
+            let beside = if factor > 1.05 {
+                format!("beside the same load, the requests took {} times as long as before", times(factor))
+            } else {
+                "beside the same load, the requests took no longer than before".to_owned()
+            };
+            ("capacity", format!("the storage carries {}; {beside}", text::bandwidth(bps)), Some(bps))
+        }
         Clue::NotFollowed(spread) => (
             "not_followed",
             format!(

@@ -46,6 +46,10 @@ Examples:
 Exit status: 0 a verdict, 1 the evidence does not tell, 2 an input could not be read.";
 
 pub(crate) fn run(ui: &mut Ui, args: &WhyArgs) -> anyhow::Result<ExitStatus> {
+    if args.reading.is_one_run() {
+        return Err(anyhow::anyhow!("--one-run cannot be told from earlier runs here"))
+            .hint("name the folder that holds the parts of the run");
+    }
     let open = args.reading.options()?;
     let input = Input::file(&args.run);
     let options = WhyOptions {
