@@ -41,6 +41,9 @@ pub const KINDS: &[(&str, &[&str])] = &[
     ("others_rows_missing", &["others"]),
     ("others_loaded_history", &["others", "unknown"]),
     ("others_small_program", &["others", "unknown"]),
+    ("usual_other_targets", &["usual"]),
+    ("own_other_targets", &["own"]),
+    ("storage_other_targets", &["storage", "unknown"]),
     ("own_bytes", &["own"]),
     ("own_small", &["own"]),
     ("own_sync", &["own"]),
@@ -169,6 +172,15 @@ struct Day {
     target: fn(f64) -> f64,
     zero_s: f64,
     noise: f64,
+    /// Whether others use targets that the program does not.
+    is_apart: bool,
+}
+
+impl Day {
+    /// The share of the asked speed that program and others get.
+    fn left(&self, wanted: f64, asked: f64) -> f64 {
+        if self.is_apart { 1.0 } else { (self.capacity / (wanted + asked)).min(1.0) }
+    }
 }
 
 /// What became of a run.
@@ -210,7 +222,7 @@ fn make_run(program: &Program, day: &Day, random: &mut SplitMix64) -> Made {
         let mut clock = vec![(0.0, at_s)];
         while own_s < longest {
             let wanted = day.others.at(now_s);
-            let left = (day.capacity / (wanted + asked)).min(1.0);
+            let left = day.left(wanted, asked);
             own_s += DT * left * slow;
             left_s += (DT * left).min(DT);
             now_s += DT;
@@ -267,11 +279,9 @@ fn log_rows(
         for (j, &own) in cells.iter().enumerate() {
             let at_s = (i * per_row + j) as f64 * DT - MARGIN_S;
             let wanted = day.others.at(at_s);
-            let served = if own > 0.0 {
-                wanted * (day.capacity / (wanted + asked)).min(1.0)
-            } else {
-                wanted.min(day.capacity)
-            };
+            let most = if day.is_apart { 0.97 * day.capacity } else { day.capacity };
+            let served =
+                if own > 0.0 && !day.is_apart { wanted * day.left(wanted, asked) } else { wanted.min(most) };
             read += served * day.others.read_share;
             written += served * (1.0 - day.others.read_share) + own;
         }
@@ -337,6 +347,12 @@ fn plan(kind: &str, random: &mut SplitMix64) -> Plan {
         }
         "others_burst" | "two_earlier_others" | "foreign_log" | "no_log" | "hole" | "mixed_own_others" => {
             plan.bursts = (0.6, strong);
+        }
+        "usual_other_targets" | "own_other_targets" | "storage_other_targets" => {
+            (plan.bursts, plan.history_bursts) = ((0.6, 1.5), 0.3);
+            if kind == "storage_other_targets" {
+                plan.target = |_| 0.45;
+            }
         }
         "others_steady" => plan.bursts = (1.0, strong),
         "others_read" => (plan.bursts, plan.read_share) = ((0.7, strong), 0.8),
@@ -416,6 +432,7 @@ pub fn make(kind: &'static str, accept: &'static [&'static str], seed: u64) -> C
             target: if is_run { plan.target } else { |_| 1.0 },
             zero_s: 1.7e9 + 90_000.0 * i as f64 + (1000.0 * random.unit()).floor(),
             noise: 0.02,
+            is_apart: kind.ends_with("other_targets"),
         };
         let made = make_run(program, &day, random);
         if i <= plan.n_history {
@@ -455,7 +472,7 @@ fn change(kind: &str, program: &mut Program) -> Option<&'static str> {
             program.n_large *= 2;
             Some("bytes")
         }
-        "own_small" | "own_small_busy" | "own_no_log" | "mixed_own_others" => {
+        "own_small" | "own_other_targets" | "own_small_busy" | "own_no_log" | "mixed_own_others" => {
             // As many bytes in requests so small that half of the time is latency.
             program.large_bytes = 0.9 * program.latency_s * program.rank_bps;
             let per_phase_s = program.phase_s();

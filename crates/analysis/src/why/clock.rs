@@ -1,6 +1,6 @@
 //! By how much the log's clock is ahead of those of the runs.
 
-use super::load::{FINE, OwnRates, ServerLoad};
+use super::load::{FINE, ServerLoad};
 use super::phases::RunFacts;
 
 /// The offset of each run, in fine cells.
@@ -63,25 +63,27 @@ fn roughness(run: &RunFacts, load: &ServerLoad, reach: i64) -> Option<Vec<f64>> 
         return None;
     }
     let margin = reach / FINE + 2;
-    let unshifted = OwnRates::of(run, load, 0);
-    let first = unshifted.first - margin;
-    let cells = first..(unshifted.end() + margin).min(first + MOST_CELLS);
+    let first = run.moved.first.div_euclid(FINE) - margin;
+    let end = (run.moved.first + run.moved.read.len() as i64).div_euclid(FINE) + 1 + margin;
+    let cells = first..end.min(first + MOST_CELLS);
     let logged: Vec<(f64, f64)> = cells.clone().map(|cell| load.at(cell)).collect();
     let n_known = logged.iter().filter(|(read, written)| !read.is_nan() && !written.is_nan()).count();
     if 2 * n_known < logged.len() {
         return None;
     }
+    let (read, written) = (RunningSum::of(&run.moved.read), RunningSum::of(&run.moved.written));
     let at_shift = |shift: i64| {
-        let own = OwnRates::of(run, load, shift);
         let mut rough = 0.0;
         let mut before: Option<(f64, f64)> = None;
-        for (cell, (read, written)) in cells.clone().zip(&logged) {
-            if read.is_nan() || written.is_nan() {
+        for (cell, (logged_read, logged_written)) in cells.clone().zip(&logged) {
+            if logged_read.is_nan() || logged_written.is_nan() {
                 before = None;
                 continue;
             }
-            let (own_read, own_written) = own.at(cell);
-            let rest = (read - own_read, written - own_written);
+            let from = cell * FINE - shift - run.moved.first;
+            let own = (read.between(from, from + FINE), written.between(from, from + FINE));
+            let own = if load.is_combined() { (0.0, own.0 + own.1) } else { own };
+            let rest = (logged_read - own.0 / load.grid.step_s, logged_written - own.1 / load.grid.step_s);
             if let Some(before) = before {
                 rough += (rest.0 - before.0).abs() + (rest.1 - before.1).abs();
             }
@@ -91,4 +93,24 @@ fn roughness(run: &RunFacts, load: &ServerLoad, reach: i64) -> Option<Vec<f64>> 
         rough
     };
     Some((-reach..=reach).map(at_shift).collect())
+}
+
+/// Sums of the values before each place: a sum between two places is one subtraction, at whatever shift.
+struct RunningSum(Vec<f64>);
+
+impl RunningSum {
+    fn of(values: &[f64]) -> Self {
+        let mut sum = 0.0;
+        let sums = values.iter().map(|value| {
+            sum += value;
+            sum
+        });
+        Self(std::iter::once(0.0).chain(sums).collect())
+    }
+
+    fn between(&self, from: i64, until: i64) -> f64 {
+        let last = self.0.len() as i64 - 1;
+        let before = |place: i64| self.0[place.clamp(0, last) as usize];
+        before(until) - before(from)
+    }
 }

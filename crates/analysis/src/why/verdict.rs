@@ -272,7 +272,7 @@ pub(super) fn phases(
     this.facts.phases.iter().enumerate().map(of_phase).collect()
 }
 
-/// Phases of one run that differ by less do not tell a cause.
+/// Phases of one run that differ by less, or a load that slows the run down by less, do not tell a cause.
 const DIFFERENT: f64 = 1.3;
 /// Nor do fewer.
 const FEWEST_PHASES: usize = 4;
@@ -296,11 +296,8 @@ pub(super) fn alone(this: &Timed<'_>, seen: Option<&Seen>, mut clues: Vec<Clue>)
         if !proven {
             clues.push(Clue::NotFollowed(population_std(&rests)));
         }
-        if proven
-            && most > DIFFERENT * least
-            && ratios.len() >= FEWEST_PHASES
-            && population_std(&rests) < NOT_CHANCE.0
-        {
+        let is_slowed = most > DIFFERENT * least && seen.speeds.delay() > DIFFERENT;
+        if proven && is_slowed && ratios.len() >= FEWEST_PHASES && population_std(&rests) < NOT_CHANCE.0 {
             verdict = Verdict::Others;
         }
         let delay = seen.speeds.delay();
