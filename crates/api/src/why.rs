@@ -86,8 +86,12 @@ fn read_run(input: &Input, open: &OpenOptions, grid: Option<LoadGrid>) -> Result
     }
     let TraceInfo { job, .. } = &info;
     let run = RunRequests { zero_unix_s: job.start_time_unix_s, run_s: job.run_time_s, requests };
+    let facts = RunFacts::of(run, grid);
+    if facts.phases.is_empty() {
+        return Err(Error::NoRequests { name: input.name() });
+    }
     Ok(ReadRun {
-        facts: RunFacts::of(run, grid),
+        facts,
         source: Source::new(input.name(), format.name(), &tally, job),
         job_id: job.job_id.clone(),
         losses,

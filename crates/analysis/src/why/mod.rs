@@ -379,7 +379,7 @@ impl Seen {
             .collect();
         let (capacity, speeds) = capacity::fit(&pairs, load);
         let mut speeds = speeds.into_iter();
-        let of_run = speeds.next().flatten().ok_or(Clue::LogHole(known))?;
+        let of_run = speeds.next().flatten().filter(|_| capacity.bps > 0.0).ok_or(Clue::LogHole(known))?;
         let others = beside[0].others(this.facts, load, &capacity);
         let mut earlier: Vec<Option<Speeds>> = speeds.collect();
         let is_proven = capacity.n_full_idle >= FULL_IDLE_SAMPLES || verdict::follows(this, &of_run.phases);
