@@ -396,7 +396,8 @@ mod tests {
     fn the_mode_lies_where_values_crowd() {
         assert_eq!(half_sample_mode(&[]), None);
         assert_eq!(half_sample_mode(&[3.0]), Some(3.0));
-        assert_eq!(half_sample_mode(&[1.0, 5.0, 5.1, 5.2, 9.0, 12.0]), Some(5.1));
+        let mode = half_sample_mode(&[1.0, 5.0, 5.1, 5.2, 9.0, 12.0]);
+        assert!(mode.is_some_and(|mode| (5.0..=5.2).contains(&mode)), "{mode:?}");
     }
 
     #[test]

@@ -15,9 +15,6 @@ pub(super) fn changes(this: &Timed<'_>, earlier: &[Timed<'_>]) -> Vec<Clue> {
     };
     let model = RequestModel::of(&earlier.iter().map(|run| run.facts).collect::<Vec<_>>());
     let (now, before) = (model.sums(this.facts), model.sums(nearest.facts));
-    if before.longest_s <= 0.0 || before.all_s() <= 0.0 {
-        return Vec::new();
-    }
     let mut found = parts(&now, &before);
     found.retain(|(_, seconds, _)| *seconds > 0.0);
     found.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -29,18 +26,24 @@ pub(super) fn changes(this: &Timed<'_>, earlier: &[Timed<'_>]) -> Vec<Clue> {
 /// Each change, the seconds that it adds, and the new value over the old.
 fn parts(now: &Sums, before: &Sums) -> Vec<(Change, f64, f64)> {
     let over = |a: f64, b: f64| if b > 0.0 { a / b } else { f64::INFINITY };
-    // As if the work lay on as many ranks as before.
-    let spread = before.all_s() / before.longest_s;
-    let spread_now = now.all_s() / now.longest_s;
-    let more_bytes =
-        if before.bytes > 0.0 { before.data_s * (now.bytes / before.bytes - 1.0) } else { now.data_s };
-    let by_size = now.data_s - before.data_s - more_bytes;
-    let (size, size_before) = (over(now.bytes, now.data_calls), over(before.bytes, before.data_calls));
+    let names = (Change::Opens, now.names_s - before.names_s, over(now.names, before.names));
+    let syncs = (Change::Sync, now.sync_s - before.sync_s, over(now.syncs, before.syncs));
+    if before.longest_bytes <= 0.0 || now.longest_bytes <= 0.0 {
+        return vec![
+            (Change::Bytes, now.data_s - before.data_s, over(now.bytes, before.bytes)),
+            names,
+            syncs,
+        ];
+    }
+    // First more bytes, spread over ranks and requests as before; then on other ranks; then in requests of another size.
+    let more = now.bytes / before.bytes;
+    let on_one = (now.longest_bytes / now.bytes) / (before.longest_bytes / before.bytes);
+    let size = (now.bytes / now.data_calls) / (before.bytes / before.data_calls);
     vec![
-        (Change::Bytes, more_bytes / spread, over(now.bytes, before.bytes)),
-        (Change::RequestSize, by_size / spread, over(size, size_before)),
-        (Change::Opens, (now.names_s - before.names_s) / spread, over(now.names, before.names)),
-        (Change::Sync, (now.sync_s - before.sync_s) / spread, over(now.syncs, before.syncs)),
-        (Change::Ranks, now.all_s() * (1.0 / spread_now - 1.0 / spread), over(spread_now, spread)),
+        (Change::Bytes, before.data_s * (more - 1.0), more),
+        (Change::Ranks, before.data_s * more * (on_one - 1.0), 1.0 / on_one),
+        (Change::RequestSize, now.data_s - before.data_s * more * on_one, size),
+        names,
+        syncs,
     ]
 }

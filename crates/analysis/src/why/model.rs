@@ -118,63 +118,63 @@ impl RequestModel {
     }
 
     fn longest_rank(&self, phase: &PhaseFacts, beyond: Extrapolation) -> (f64, f64) {
-        let of_rank = |works: &Vec<Work>| {
-            works.iter().fold((0.0, 0.0), |(sum, guessed), work| {
-                let (seconds, is_guess) = self.work_seconds(work, beyond);
-                (sum + seconds, guessed + if is_guess { seconds } else { 0.0 })
-            })
-        };
-        let longest = phase.ranks.iter().map(of_rank).max_by(|a, b| a.0.total_cmp(&b.0));
         // A phase in which calls took no time in earlier runs is not a millionth of a second long.
-        longest.map_or((1e-9, 0.0), |(sum, guessed)| (f64::max(sum, 1e-9), guessed))
+        self.longest(phase, beyond).map_or((1e-9, 0.0), |(_, sum, guessed)| (f64::max(sum, 1e-9), guessed))
     }
 
-    /// Returns what all ranks together are expected to take, by what the calls do.
+    /// The rank with most to do, the seconds that takes, and how many of them are guessed.
+    fn longest<'a>(&self, phase: &'a PhaseFacts, beyond: Extrapolation) -> Option<(&'a [Work], f64, f64)> {
+        let of_rank = |works: &'a Vec<Work>| {
+            works.iter().fold((works.as_slice(), 0.0, 0.0), |(works, sum, guessed), work| {
+                let (seconds, is_guess) = self.work_seconds(work, beyond);
+                (works, sum + seconds, guessed + if is_guess { seconds } else { 0.0 })
+            })
+        };
+        phase.ranks.iter().map(of_rank).max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// Returns what a run did, and what the rank with most is expected to take for each kind of it.
     pub(super) fn sums(&self, run: &RunFacts) -> Sums {
         let mut sums = Sums::default();
         for phase in &run.phases {
             for work in phase.ranks.iter().flatten() {
+                match work.op {
+                    Op::Read | Op::Write => {
+                        sums.bytes += work.bytes;
+                        sums.data_calls += work.calls;
+                    }
+                    Op::Sync => sums.syncs += work.calls,
+                    _ => sums.names += work.calls,
+                }
+            }
+            for work in self.longest(phase, Extrapolation::Speed).map_or(&[][..], |(works, ..)| works) {
                 let (seconds, _) = self.work_seconds(work, Extrapolation::Speed);
                 match work.op {
                     Op::Read | Op::Write => {
                         sums.data_s += seconds;
-                        sums.bytes += work.bytes;
-                        sums.data_calls += work.calls;
+                        sums.longest_bytes += work.bytes;
                     }
-                    Op::Sync => {
-                        sums.sync_s += seconds;
-                        sums.syncs += work.calls;
-                    }
-                    _ => {
-                        sums.names_s += seconds;
-                        sums.names += work.calls;
-                    }
+                    Op::Sync => sums.sync_s += seconds,
+                    _ => sums.names_s += seconds,
                 }
             }
-            sums.longest_s += self.longest_rank(phase, Extrapolation::Speed).0;
         }
         sums
     }
 }
 
-/// What all ranks together did.
+/// What all ranks did, and the seconds of the rank with most, phase by phase.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
-    pub(super) data_s: f64,
     pub(super) bytes: f64,
     pub(super) data_calls: f64,
-    pub(super) sync_s: f64,
     pub(super) syncs: f64,
-    pub(super) names_s: f64,
     pub(super) names: f64,
-    /// What the rank with most does, phase by phase.
-    pub(super) longest_s: f64,
-}
-
-impl Sums {
-    pub(super) fn all_s(&self) -> f64 {
-        self.data_s + self.sync_s + self.names_s
-    }
+    pub(super) data_s: f64,
+    pub(super) sync_s: f64,
+    pub(super) names_s: f64,
+    /// The bytes of the rank with most to do.
+    pub(super) longest_bytes: f64,
 }
 
 impl Kind {
