@@ -17,13 +17,15 @@ const BELOW_ZERO: f64 = 3.0;
 const OWN_CLOCK: f64 = 0.88;
 /// A clock is ahead only where that leaves less by this: a program that is small in the log does not tell.
 const WORTH_MOVING: f64 = 0.99;
+/// Of a log with steps of milliseconds not all are tried.
+const MOST_SHIFTS: i64 = 1000;
 /// So many cells of a run are enough to tell.
 const MOST_CELLS: i64 = 8192;
 
 impl Clocks {
     /// Taking off the program's own bytes leaves the smoothest rest where the clocks agree.
     pub(super) fn of(runs: &[&RunFacts], load: &ServerLoad) -> Self {
-        let reach = (REACH_S / load.grid.fine_s()) as i64;
+        let reach = ((REACH_S / load.grid.fine_s()) as i64).min(MOST_SHIFTS);
         let roughness: Vec<Option<Vec<f64>>> = runs.iter().map(|run| roughness(run, load, reach)).collect();
         let n_shifts = (2 * reach + 1) as usize;
         let mut all = vec![0.0; n_shifts];

@@ -113,7 +113,12 @@ const UNIX_FROM_S: f64 = 1e9;
 impl RunFacts {
     /// Reduces a run; `grid` is that of the log beside which it will be laid.
     pub fn of(mut run: RunRequests, grid: Option<LoadGrid>) -> Self {
-        run.requests.retain(|request| request.start_s.is_finite() && request.end_s >= request.start_s);
+        run.requests.retain(|request| {
+            request.start_s.is_finite()
+                && request.end_s >= request.start_s
+                && request.bytes.is_finite()
+                && request.calls >= 1.0
+        });
         // All that tells two requests apart, but for names: sums must not depend on the order of rows.
         run.requests.sort_unstable_by(|a, b| {
             (a.start_s.total_cmp(&b.start_s))
