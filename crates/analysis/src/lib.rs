@@ -12,6 +12,7 @@
 //! - Which of its figures are worth comparing with those of other sizes? [`figures`]
 //! - What kind of run is it: when does it read and write, what does its metadata server see? [`categorize`]
 //! - Which I/O issues does it have, and what would a fix save? [`issues`]
+//! - Why did it take longer than earlier runs: its own requests, the load of others, or the storage? [`why`]
 //! - While the job runs: when does the next phase begin? [`online::Predictor`]
 //!
 //! **Invariant:** no file, clock, thread or terminal in here. A test needs a `Vec<f64>` and nothing else.
@@ -46,6 +47,11 @@ pub use crate::signature::{
     SignatureMethod, Spread, UsedSample, expected_interference, extract, rank_starts,
 };
 
+pub use crate::why::{
+    Change, Clue, EarlierPoint, LoadGrid, OthersSeries, Parts, PhaseCause, PhaseFacts, Request, RunFacts,
+    RunRequests, ServerLoad, Slowdown, Verdict as WhyVerdict, Why, why,
+};
+
 pub mod online;
 
 mod bursts;
@@ -62,3 +68,4 @@ mod scores;
 mod settings;
 mod signature;
 mod substantial;
+mod why;

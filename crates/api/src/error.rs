@@ -155,6 +155,18 @@ pub enum Error {
         /// Which.
         name: String,
     },
+    /// A trace tells sums only.
+    #[error("{name} has no requests with times of their own")]
+    NoRequests {
+        /// Which.
+        name: String,
+    },
+    /// What was to be a log of servers is none.
+    #[error("{name} is no log of servers: it has no bandwidth over time")]
+    NoServerLog {
+        /// Which.
+        name: String,
+    },
     /// The samples have no signature.
     #[error(transparent)]
     Signature(SignatureError),

@@ -37,6 +37,7 @@ pub use iotide_report::{
     CompareDocument, CompareSettings, Document, Failure, FitReport, Info, Ink, JobsReport, LabelledRun,
     LadderReport, MeasuredRun, PlanReport, Plot, Quantity, Report, Run, ScalingReport, SignatureEntry,
     SignatureReport, SimulationReport, Source, StagingReport, SystemReport, TemplatesReport, Untrusted,
+    WhyDocument, WhyEntry,
 };
 pub use iotide_scaling::{InputFormat, Measure, Scaling, Search};
 pub use iotide_sched::jobs::{JobPolicy, PolicyKnobs};
@@ -80,6 +81,7 @@ pub use crate::{
     staging::{StagingJob, StagingOptions, simulate_staging},
     system::{NamedSystem, SystemMethod, SystemOptions, simulate_system},
     templates::{TemplateOptions, storage_of_file, storage_of_ladder, templates},
+    why::{WhyOptions, program_of, why},
 };
 
 mod advise;
@@ -106,3 +108,4 @@ mod simulate;
 mod staging;
 mod system;
 mod templates;
+mod why;

@@ -92,6 +92,7 @@ Examples:
   iotide detect --follow iotide-trace      the same while it runs, and when the next phase begins
   iotide report run.csv -o run.html        everything about it as a page with pictures
   iotide compare before.csv after.csv      what differs between runs, and by how much?
+  iotide why run.csv --history earlier     why was it slower than before?
   iotide info job.darshan                  what does this log hold, and what did it lose?
   iotide categorize /logs --out results    what did all the jobs of the year do?
   iotide model --from-traces *.darshan     how does it scale?
@@ -108,7 +109,7 @@ const TEMPLATE: &str =
 /// Groups of commands, by what one wants.
 const GROUPS: &[(&str, &[&str])] = &[
     ("See what a program does", &["run", "record", "report", "info", "convert", "demo"]),
-    ("Understand", &["detect", "categorize", "compare", "model", "signature", "templates"]),
+    ("Understand", &["detect", "categorize", "compare", "why", "model", "signature", "templates"]),
     ("Try out", &["simulate", "ladder", "ioskel"]),
     ("Act", &["sets", "mount", "arbiter", "resize", "stage"]),
     ("Watch a machine", &["serve", "jobs", "job", "top", "nodes", "alarms", "decisions", "web"]),

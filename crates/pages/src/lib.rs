@@ -45,6 +45,7 @@ mod staging_simulation;
 mod steering;
 mod system;
 pub mod web;
+mod why;
 
 /// A document in a browser.
 pub trait Page: Document {

@@ -100,6 +100,7 @@ pub use crate::{
         TargetErrorsEntry, TemplatesReport,
     },
     timeline::{RowSums, Timeline, TimelineRow},
+    why::{EvidenceEntry, PartsEntry, PhaseEntry, SlowdownEntry, WhyDocument, WhyEntry, WhyRun},
     zero::Zero,
 };
 
@@ -153,6 +154,7 @@ mod stream;
 mod system;
 mod templates;
 mod timeline;
+mod why;
 pub mod words;
 mod zero;
 

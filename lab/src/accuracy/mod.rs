@@ -12,6 +12,7 @@ pub(crate) mod scaling;
 mod signature;
 mod signature_paper;
 mod system;
+mod why;
 
 /// A question whose answers are evaluated: its name, what to run, and what that understands.
 type Part = (&'static str, fn(&[String]) -> Result<(), String>, &'static str);
@@ -26,6 +27,7 @@ const PARTS: &[Part] = &[
     ("jobs", jobs::run, jobs::HELP),
     ("issues", issues::run, issues::HELP),
     ("gain", gain::run, gain::HELP),
+    ("why", why::run, why::HELP),
 ];
 
 /// Runs `cargo xtask accuracy PART …`; the period, if no part is named.

@@ -8,5 +8,6 @@ pub mod labelled;
 pub mod random;
 pub mod regular;
 pub mod server_log;
+pub mod slow_run;
 pub mod trace;
 pub mod workload;

@@ -39,6 +39,13 @@ pub(crate) fn advised(error: impl Into<Error>) -> anyhow::Error {
         Error::System { .. } => "`iotide simulate system --help` lists what can be changed; docs/system.md says how a system is written".to_owned(),
         Error::Ladder { .. } => "`iotide ladder DIR` measures one".to_owned(),
         Error::Simulation(_) => "`iotide simulate io --help` lists what can be changed".to_owned(),
+        Error::NoRequests { .. } => {
+            "the question needs a trace of calls, each with its times: of `iotide record`, Darshan's DXT, Recorder, strace or a table of events"
+                .to_owned()
+        }
+        Error::NoServerLog { .. } => {
+            "a log of servers is a table `time,read,write` in bytes per second, or another that `iotide signature` reads".to_owned()
+        }
         Error::Signature(_) => {
             "a signature is what several runs of one application have in common".to_owned()
         }

@@ -65,6 +65,7 @@ mod stage;
 mod templates;
 #[cfg(feature = "system")]
 mod web;
+mod why;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
@@ -77,6 +78,7 @@ pub(crate) enum Command {
     Record(record::RecordArgs),
     Report(report::ReportArgs),
     Compare(compare::CompareArgs),
+    Why(Box<why::WhyArgs>),
     Info(info::InfoArgs),
     Convert(convert::ConvertArgs),
     Model(model::ModelArgs),
@@ -148,6 +150,7 @@ impl Command {
             Command::Record(args) => record::run(ui, args),
             Command::Report(args) => report::run(ui, args),
             Command::Compare(args) => compare::run(ui, args),
+            Command::Why(args) => why::run(ui, args),
             Command::Info(args) => info::run(ui, args),
             Command::Convert(args) => convert::run(ui, args),
             Command::Model(args) => model::run(ui, args),

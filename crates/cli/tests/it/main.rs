@@ -51,6 +51,9 @@ mod record_ends;
 mod model;
 mod model_page;
 
+/// `iotide why`: verdicts on runs made here, what is excluded, and what cannot be used.
+mod why;
+
 /// `iotide signature`: samples, long logs with jobs, a real Prometheus server, and where to run.
 mod signature;
 

@@ -1,6 +1,6 @@
 use crate::browser::{Axe, Browser};
 use crate::util::Dir;
-use crate::{archive_page, model_page, signature, simulate, system};
+use crate::{archive_page, model_page, signature, simulate, system, why};
 
 /// A run in which much can be found: four ranks, of which one does most, small writes and an input that is read.
 fn run(header: &str) -> String {
@@ -24,10 +24,12 @@ fn pages(dir: &Dir) -> Vec<String> {
     dir.write("jobs.txt", signature::sacct());
     signature::samples(dir);
     archive_page::archive(dir);
+    why::disturbed(dir);
     let mut commands: Vec<(&str, Vec<&str>)> = vec![
         ("report", vec!["report", "a.csv"]),
         ("report-runs", vec!["report", "a.csv", "b.csv", "--method", "dft"]),
         ("compare", vec!["compare", "a.csv", "b.csv"]),
+        ("why", vec!["why", "run.csv", "--history", "earlier", "--storage", "servers.csv"]),
         ("model", vec!["model", "tree.jsonl"]),
         ("model-map", vec!["model", "grid.jsonl"]),
         ("signature", vec!["signature", "s0.csv", "s1.csv", "s2.csv", "s3.csv", "s4.csv", "s5.csv"]),

@@ -1,0 +1,155 @@
+//! `iotide why`: was it the program, the others, or the storage?
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use iotide_api::{Input, JobLogOptions, OpenOptions, Progress, WhyOptions, job_log, program_of, why};
+use iotide_formats::is_one_trace;
+
+use super::advice::advised;
+use super::document::DocumentArgs;
+use super::input::ReadingArgs;
+use crate::ExitStatus;
+use crate::ui::{Hint, Ui};
+
+/// Tell why a run's I/O was slow: its own requests, the load of others, or the storage
+///
+/// The run is compared with earlier runs of the same program, and both with the load of the storage servers meanwhile. A verdict is
+/// given where the evidence agrees; otherwise the answer says what is excluded, and what would tell the rest.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct WhyArgs {
+    /// The trace of the run in question
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Earlier runs: traces, folders of traces, or a folder of results of `iotide categorize`. Of folders, runs of the same program count
+    #[arg(long, value_name = "TRACE|DIR|RESULTS", num_args = 1.., help_heading = "Evidence")]
+    history: Vec<PathBuf>,
+    /// What the storage servers moved during these runs: tables `time,read,write`, or other server logs; several are added up
+    #[arg(long, value_name = "SERVERLOG", num_args = 1.., help_heading = "Evidence")]
+    storage: Vec<PathBuf>,
+    /// Who ran what, and when (`sacct -P`, or a table `user,name,nodes,start,end`): names who ran in the slow phases only
+    #[arg(long, value_name = "JOBLOG", help_heading = "Evidence")]
+    jobs: Option<PathBuf>,
+    #[command(flatten)]
+    reading: ReadingArgs,
+    #[command(flatten)]
+    output: DocumentArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  iotide why run.csv --history earlier/ --storage servers.csv
+  iotide why run.csv --history earlier/ --storage servers.csv -o why.html      as a page with pictures
+  iotide why run.csv --history results --storage servers.csv --jobs jobs.txt   and who ran meanwhile
+
+Exit status: 0 a verdict, 1 the evidence does not tell, 2 an input could not be read.";
+
+pub(crate) fn run(ui: &mut Ui, args: &WhyArgs) -> anyhow::Result<ExitStatus> {
+    if args.reading.is_one_run() {
+        return Err(anyhow::anyhow!("--one-run cannot be told from earlier runs here"))
+            .hint("name the folder that holds the parts of the run");
+    }
+    let open = args.reading.options()?;
+    let input = Input::file(&args.run);
+    let options = WhyOptions {
+        history: history(ui, args, &input, &open)?,
+        storage: (!args.storage.is_empty()).then(|| Input::files(&args.storage)),
+        jobs: match &args.jobs {
+            Some(path) => Some(job_log(path, &JobLogOptions { utc_offset_s: 0.0 }).map_err(advised)?),
+            None => None,
+        },
+        open,
+    };
+    let document = why(&input, &options, &mut |progress| match progress {
+        Progress::Reading { name, nth, of } => ui.progress(format_args!("reading {name} ({nth} of {of})")),
+        Progress::LeftOut { name, why } => {
+            ui.status(format_args!("{name} is left out of the history: {}", why.with_causes()));
+        }
+        _ => {}
+    })
+    .map_err(advised)?;
+    args.output.deliver(ui, &document)?;
+    Ok(if document.is_known() { ExitStatus::Done } else { ExitStatus::NothingFound })
+}
+
+/// A folder holds no more traces than are worth comparing with.
+const MOST_EARLIER: usize = 1000;
+
+/// Finds the earlier runs that were named. A trace that was named itself is taken as it is; of a folder, runs of the same program are.
+fn history(ui: &mut Ui, args: &WhyArgs, run: &Input, open: &OpenOptions) -> anyhow::Result<Vec<Input>> {
+    let mut earlier = Vec::new();
+    let mut program: Option<Option<String>> = None;
+    for path in &args.history {
+        if !path.is_dir() || is_one_trace(path) {
+            if !path.exists() {
+                bail!("{} does not exist", path.display());
+            }
+            earlier.push(Input::file(path));
+            continue;
+        }
+        let traces = match path.join(RESULTS).is_file() {
+            true => traces_in_results(path)?,
+            false => traces_below(path)?,
+        };
+        let n_found = traces.len();
+        let program = program.get_or_insert_with(|| program_of(run, open).ok().flatten());
+        let n_before = earlier.len();
+        for trace in traces.into_iter().map(Input::file) {
+            // A folder may hold anything: what is no trace is passed over, and so are runs of other programs.
+            match program_of(&trace, open) {
+                Ok(its) if its.is_none() || program.is_none() || its == *program => earlier.push(trace),
+                _ => {}
+            }
+        }
+        if earlier.len() == n_before {
+            return Err(anyhow::anyhow!("{} holds no earlier run ({n_found} files)", path.display()))
+                .hint("name traces of the same program, or a folder of them");
+        }
+    }
+    if earlier.len() > MOST_EARLIER {
+        ui.status(format_args!("the first {MOST_EARLIER} of {} earlier runs are used", earlier.len()));
+        earlier.truncate(MOST_EARLIER);
+    }
+    Ok(earlier)
+}
+
+/// The lines of a folder of results.
+const RESULTS: &str = "runs.jsonl";
+
+fn traces_in_results(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut traces = Vec::new();
+    iotide_archive::for_each_run(folder, |line| -> anyhow::Result<()> {
+        let line = iotide_report::ResultLine::parse(line.trim_end().as_bytes())
+            .map_err(|fault| anyhow::anyhow!("{}: {fault}", folder.join(RESULTS).display()))?;
+        if line.rejected.is_none() {
+            traces.push(PathBuf::from(line.source.path.as_ref()));
+        }
+        Ok(())
+    })?;
+    Ok(traces)
+}
+
+/// Every file below a folder, and every folder that is itself one trace, but for hidden ones.
+fn traces_below(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut traces = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries =
+            std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+        for entry in entries {
+            let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
+            let path = entry.path();
+            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            // Links to folders may lead anywhere, in circles, too.
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && !is_one_trace(&path) => folders.push(path),
+                _ => traces.push(path),
+            }
+        }
+    }
+    traces.sort();
+    Ok(traces)
+}
