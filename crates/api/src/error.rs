@@ -161,7 +161,7 @@ pub enum Error {
         /// Which.
         name: String,
     },
-    /// What was to be a log of servers is none.
+    /// A file that should be a log of servers is none.
     #[error("{name} is no log of servers: it has no bandwidth over time")]
     NoServerLog {
         /// Which.

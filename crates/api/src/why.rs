@@ -13,7 +13,7 @@ use iotide_trace::{
 
 use crate::{Error, Input, Progress};
 
-/// What a run is compared with.
+/// Data that a run is compared with.
 #[derive(Debug, Default)]
 pub struct WhyOptions {
     /// How traces are opened.

@@ -166,7 +166,7 @@ fn x_span(first: &PhaseEntry, last: &PhaseEntry) -> [f64; 2] {
     [first.start_s, last.end_s]
 }
 
-/// What the program moved in each phase, on average.
+/// Mean bandwidth of the program in each phase.
 fn own_rate(phases: &[PhaseEntry]) -> Series {
     let (mut at, mut values) = (Vec::new(), Vec::new());
     for phase in phases {

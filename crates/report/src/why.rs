@@ -19,12 +19,12 @@ pub struct WhyDocument {
     pub runs: Vec<WhyRun>,
 }
 
-/// What is said of one run.
+/// Answer about one run.
 #[derive(Clone, Debug, Serialize)]
 pub struct WhyRun {
-    /// What was read.
+    /// Source that was read.
     pub source: Source,
-    /// What is known to be missing.
+    /// Losses of the source.
     pub losses: Vec<Loss>,
     /// The answer.
     pub why: WhyEntry,
@@ -36,24 +36,24 @@ pub struct WhyRun {
     pub others: Option<OthersSeries>,
 }
 
-/// A verdict, and what it rests on.
+/// A verdict with its evidence.
 #[derive(Clone, Debug, Serialize)]
 pub struct WhyEntry {
     /// `usual`, `own`, `others`, `storage`, `mixed` or `unknown`.
     pub verdict: &'static str,
     /// How much slower the run was; `null` without anything to compare with.
     pub slowdown: Option<SlowdownEntry>,
-    /// The share of each cause; `null` where that cannot be told.
+    /// Share of each cause; `null` where the evidence does not give it.
     pub parts: PartsEntry,
     /// The phases, in order.
     pub phases: Vec<PhaseEntry>,
-    /// What the verdict rests on, the most important first.
+    /// Evidence of the verdict, the most important first.
     pub evidence: Vec<EvidenceEntry>,
     /// How many earlier runs there are.
     pub n_history: usize,
     /// Up to which factor a run is usual.
     pub usual_until: Option<f64>,
-    /// What would tell more.
+    /// Further data that would help.
     #[serde(skip)]
     help: Vec<String>,
     #[serde(skip)]
@@ -87,24 +87,24 @@ pub struct PhaseEntry {
     pub start_s: f64,
     /// When it ended.
     pub end_s: f64,
-    /// What the program moved.
+    /// Bytes that the program moved.
     pub bytes: f64,
     /// How much longer it took than such requests usually do.
     pub factor: Option<f64>,
-    /// What others moved meanwhile.
+    /// Load of others meanwhile, in bytes per second.
     pub others_bps: Option<f64>,
-    /// What made it slow.
+    /// Cause of its slowness.
     pub verdict: &'static str,
 }
 
 /// A reason, with its number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EvidenceEntry {
-    /// What kind of reason it is, for scripts.
+    /// Kind of reason, for scripts.
     pub kind: &'static str,
     /// The reason in words.
     pub text: Untrusted,
-    /// The number it rests on.
+    /// The number behind it.
     pub value: Option<f64>,
 }
 
@@ -241,7 +241,7 @@ impl WhyDocument {
 }
 
 impl WhyRun {
-    /// Returns what is said of a run that was read from `source`.
+    /// Makes the answer about a run that was read from `source`.
     pub fn new(source: Source, losses: &[iotide_trace::Loss], entry: WhyEntry, answer: &Why) -> Self {
         Self {
             source,
@@ -465,7 +465,7 @@ fn change_words(what: Change, seconds: f64, ratio: f64) -> (&'static str, String
     (kind, format!("{text}; that costs {costs}"))
 }
 
-/// What would tell more.
+/// Further data that would help.
 fn help(clues: &[Clue]) -> Vec<String> {
     let mut help = Vec::new();
     for clue in clues {

@@ -6,7 +6,7 @@ use iotide_analysis::{Change, Clue, RunFacts, Why, WhyVerdict, why};
 
 use crate::synthetic::slow_run::{Case, KINDS, make};
 
-/// What `run` understands.
+/// Arguments of `run`.
 pub const HELP: &str = "accuracy why [--seed N] [--repeat N] [--kind NAME] [--verbose]
     how often the cause of a slow run is told right, on made runs and server logs";
 

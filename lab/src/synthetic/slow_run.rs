@@ -111,7 +111,7 @@ impl Program {
         }
     }
 
-    /// What a rank does in a phase: calls with how many there are in a row.
+    /// Requests of a rank in a phase: calls with how many there are in a row.
     fn calls(&self) -> Vec<(Op, f64, f64)> {
         let mut calls = vec![(Op::Open, 0.0, 1.0)];
         calls.extend((0..self.n_small).map(|_| (Op::Write, self.small_bytes, 1.0)));
@@ -183,7 +183,7 @@ impl Day {
     }
 }
 
-/// What became of a run.
+/// Outcome of a run.
 struct Made {
     run: RunRequests,
     io_s: f64,
@@ -313,13 +313,13 @@ fn load_of(mut rows: Vec<[f64; 3]>, step_s: f64) -> Option<ServerLoad> {
 struct Plan {
     logger: Logger,
     n_history: usize,
-    /// What others ask for in earlier runs and in the run, as a share of the capacity.
+    /// Demand of others in earlier runs and in the run, as a share of the capacity.
     base: [f64; 2],
     /// The bursts of others in the run: how many phases they reach, and how much they ask for.
     bursts: (f64, f64),
     history_bursts: f64,
     read_share: f64,
-    /// What the program asks for, as a share of the capacity.
+    /// Demand of the program, as a share of the capacity.
     asks: f64,
     target: fn(f64) -> f64,
     rebuild: f64,
@@ -448,7 +448,7 @@ pub fn make(kind: &'static str, accept: &'static [&'static str], seed: u64) -> C
 /// So many more earlier runs tell what is usual; nobody else sees them.
 const FOR_TRUTH: usize = 40;
 
-/// What is usual, told from more runs than anybody has.
+/// Usual duration, from more runs than anybody has.
 struct Usual {
     ratio: f64,
     delay: f64,
@@ -465,7 +465,7 @@ impl Usual {
     }
 }
 
-/// What the program does differently; the name of the evidence.
+/// Difference of the program's I/O; the name of the evidence.
 fn change(kind: &str, program: &mut Program) -> Option<&'static str> {
     match kind {
         "own_bytes" | "mixed_own_storage" => {

@@ -1,11 +1,11 @@
-//! What the storage carries, and which speed the load of others left to the program.
+//! Capacity of the storage, and the speed that the load of others left to the program.
 
 use iotide_num::{median, quantile};
 
 use super::Timed;
 use super::load::{Beside, ServerLoad};
 
-/// What the storage carries.
+/// Capacity of the storage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Capacity {
     /// Bytes written per second, or moved where the log is one number.
@@ -22,7 +22,7 @@ pub(super) struct Capacity {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Speeds {
     pub(super) phases: Vec<PhaseSpeed>,
-    /// What others moved during the phases that the log knows.
+    /// Load of others during the phases that the log covers.
     pub(super) others_bps: f64,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct PhaseSpeed {
     pub(super) busy_s: f64,
     /// The share of the full speed that others left; `None` where the log does not tell.
     pub(super) left: Option<f64>,
-    /// The same, told from the load of others alone.
+    /// The same, from the load of others alone.
     pub(super) by_load: f64,
     pub(super) others_bps: f64,
 }
@@ -64,7 +64,7 @@ const SMOOTH_S: f64 = 8.0;
 const NEAR_HIGHEST: f64 = 0.85;
 /// The capacity differs from day to day by as much.
 const DAILY: f64 = 0.08;
-/// The least speed that is told from a small difference of large numbers.
+/// Least speed that is taken from a small difference of large numbers.
 const LEAST_LEFT: f64 = 0.03;
 /// Values that are sorted to find a capacity.
 const MOST_SORTED: usize = 20_000;
@@ -142,7 +142,7 @@ fn phase_ratios(run: &Timed<'_>) -> impl Iterator<Item = f64> {
 #[derive(Clone, Debug)]
 struct View {
     capacity: Capacity,
-    /// What the storage carried on the day of each run.
+    /// Capacity of the storage on the day of each run.
     ceilings: Vec<f64>,
     /// The load around each run, averaged, from a cell on.
     smooth: Vec<(i64, Vec<f64>)>,

@@ -1,4 +1,4 @@
-//! What the program did differently, the costliest first.
+//! Differences of the program's I/O from earlier runs, the costliest first.
 
 use super::model::{RequestModel, Sums};
 use super::{Change, Clue, Timed};

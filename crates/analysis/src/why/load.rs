@@ -22,7 +22,7 @@ impl LoadGrid {
     }
 }
 
-/// What servers moved, at even steps; NaN where their log says nothing.
+/// Load of servers, at even steps; NaN where their log has nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerLoad {
     /// Where the values lie.
@@ -34,7 +34,7 @@ pub struct ServerLoad {
 }
 
 impl ServerLoad {
-    /// What was read and written in a cell; NaN beyond the log.
+    /// Bytes read and written in a cell; NaN beyond the log.
     pub(super) fn at(&self, cell: i64) -> (f64, f64) {
         let of = |values: &[f64]| usize::try_from(cell).ok().and_then(|i| values.get(i).copied());
         let read = if self.is_combined() { Some(0.0) } else { of(&self.read_bps) };
@@ -80,7 +80,7 @@ impl OwnRates {
         rates
     }
 
-    /// What was read and written in a cell.
+    /// Bytes read and written in a cell.
     pub(super) fn at(&self, cell: i64) -> (f64, f64) {
         let i = usize::try_from(cell - self.first).ok();
         let of = |values: &[f64]| i.and_then(|i| values.get(i).copied()).unwrap_or(0.0);
@@ -149,7 +149,7 @@ impl Beside {
         })
     }
 
-    /// What others moved around the run.
+    /// Load of others around the run.
     pub(super) fn others(&self, run: &RunFacts, load: &ServerLoad, capacity: &Capacity) -> OthersSeries {
         let n = self.own.end() - self.own.first;
         let margin = (n / 40).max(2);

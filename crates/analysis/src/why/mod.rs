@@ -26,7 +26,7 @@ mod model;
 mod phases;
 mod verdict;
 
-/// What made a run slow.
+/// Cause of a slow run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// It is not slower than earlier runs within their noise.
@@ -52,7 +52,7 @@ pub struct Slowdown {
     pub interval: [f64; 2],
 }
 
-/// The share of each cause in the slowdown; `None` where that cannot be told.
+/// Share of each cause in the slowdown; `None` where the evidence does not give it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Parts {
     /// Of the program's own requests.
@@ -70,17 +70,17 @@ pub struct PhaseCause {
     pub start_s: f64,
     /// When it ended.
     pub end_s: f64,
-    /// What the program moved.
+    /// Bytes that the program moved.
     pub bytes: f64,
     /// How much longer it took than the same requests usually do; without earlier runs, than in the quickest phases.
     pub factor: Option<f64>,
-    /// What others moved meanwhile, on average.
+    /// Mean load of others meanwhile.
     pub others_bps: Option<f64>,
-    /// What made it slow.
+    /// Cause of its slowness.
     pub verdict: Verdict,
 }
 
-/// What the program did differently.
+/// Difference of the program's I/O from earlier runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
     /// It moved more.
@@ -95,19 +95,19 @@ pub enum Change {
     Ranks,
 }
 
-/// What a verdict rests on, or what it lacks.
+/// Evidence of a verdict, or what it lacks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Clue {
     /// The program did more of something: the seconds that costs, and the new value over the old.
     Changed {
         /// Of what.
         what: Change,
-        /// What it adds to the expected I/O time.
+        /// Time that it adds to the expected I/O time.
         seconds: f64,
         /// The value of the run over that of the nearest earlier run.
         ratio: f64,
     },
-    /// What others moved during the phases, and in earlier runs.
+    /// Load of others during the phases, and in earlier runs.
     OthersLoad {
         /// In this run.
         bps: f64,
@@ -118,9 +118,9 @@ pub enum Clue {
         /// That of earlier runs.
         usual_left: Option<f64>,
     },
-    /// What the storage carries, and how much slower it was than that.
+    /// Capacity of the storage, and how much slower it was than that.
     Capacity {
-        /// What it carries.
+        /// Its capacity.
         bps: f64,
         /// How much slower the run was at its load.
         factor: f64,
@@ -165,24 +165,24 @@ pub struct OthersSeries {
     pub step_s: f64,
     /// Bytes per second; NaN where the log says nothing.
     pub bps: Vec<f64>,
-    /// What the storage carries.
+    /// Capacity of the storage.
     pub capacity_bps: f64,
 }
 
 /// The answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Why {
-    /// What made the run slow.
+    /// Cause of the run's slowness.
     pub verdict: Verdict,
     /// By how much, if there is something to compare with.
     pub slowdown: Option<Slowdown>,
     /// The shares of the causes.
     pub parts: Parts,
-    /// How much longer the run's own requests take than earlier ones, if that can be told.
+    /// How much longer the run's own requests take than earlier ones, where that is known.
     pub own_factor: Option<f64>,
     /// The phases of the run.
     pub phases: Vec<PhaseCause>,
-    /// What the verdict rests on, the most important first.
+    /// Evidence of the verdict, the most important first.
     pub clues: Vec<Clue>,
     /// How many earlier runs it was compared with.
     pub n_history: usize,
@@ -334,7 +334,7 @@ impl Usual {
     }
 }
 
-/// What the log of the servers shows of the run and of earlier ones.
+/// The servers' log of the run and of earlier ones.
 struct Seen {
     speeds: Speeds,
     /// Of earlier runs, where the log knows them.

@@ -1,4 +1,4 @@
-//! How long requests take, told from earlier runs.
+//! Duration of requests, from earlier runs.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ struct Kind {
     known: Vec<(f64, f64)>,
 }
 
-/// What a size costs if earlier requests of its kind had one other size.
+/// Cost of a size if earlier requests of its kind had one other size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extrapolation {
     /// Each byte costs the same.
@@ -36,7 +36,7 @@ pub(super) enum Extrapolation {
     Latency,
 }
 
-/// What a run's requests are expected to take.
+/// Expected duration of a run's requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Expected {
     /// In all phases.
@@ -163,7 +163,7 @@ impl RequestModel {
     }
 }
 
-/// What all ranks did, and the seconds of the rank with most, phase by phase.
+/// Requests of all ranks, and the seconds of the rank with most, phase by phase.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
     pub(super) bytes: f64,

@@ -1,4 +1,4 @@
-//! What is kept of a run: its phases, what each rank did in them, how long its requests took, and when bytes were moved.
+//! The summary of a run: its phases, the requests of each rank in them, how long they took, and when bytes were moved.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use super::load::LoadGrid;
 /// Calls of one kind by one rank, with their time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Request {
-    /// What was done.
+    /// Kind of call.
     pub op: Op,
     /// By whom.
     pub rank: i32,
@@ -18,7 +18,7 @@ pub struct Request {
     pub start_s: f64,
     /// When it ended.
     pub end_s: f64,
-    /// What was moved.
+    /// Bytes moved.
     pub bytes: f64,
     /// How many calls this stands for, at least 1.
     pub calls: f64,
@@ -31,11 +31,11 @@ pub struct RunRequests {
     pub zero_unix_s: Option<f64>,
     /// How long the run took, if the trace says so.
     pub run_s: Option<f64>,
-    /// What it did.
+    /// Its requests.
     pub requests: Vec<Request>,
 }
 
-/// What is kept of a run.
+/// Summary of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunFacts {
     /// When its first request began, since 1970.
@@ -60,11 +60,11 @@ pub struct PhaseFacts {
     pub end_s: f64,
     /// How long at least one request was under way.
     pub busy_s: f64,
-    /// What was read.
+    /// Bytes read.
     pub read_bytes: f64,
-    /// What was written.
+    /// Bytes written.
     pub written_bytes: f64,
-    /// What each rank did.
+    /// Requests of each rank.
     pub(super) ranks: Vec<Vec<Work>>,
 }
 
@@ -163,14 +163,14 @@ impl RunFacts {
         Some((zero_s + first.start_s, zero_s + last.end_s))
     }
 
-    /// What was moved.
+    /// Bytes moved.
     pub fn bytes(&self) -> f64 {
         self.phases.iter().map(PhaseFacts::bytes).sum()
     }
 }
 
 impl PhaseFacts {
-    /// What was moved.
+    /// Bytes moved.
     pub fn bytes(&self) -> f64 {
         self.read_bytes + self.written_bytes
     }

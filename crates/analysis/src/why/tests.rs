@@ -41,7 +41,7 @@ fn requests(zero_unix_s: f64, seed: u64, size: f64, slow: impl Fn(usize) -> f64)
 
 const DAY_S: f64 = 86_400.0;
 const START_S: f64 = 1.7e9;
-/// What the storage of the made logs carries: the program asks for half of it.
+/// Capacity of the storage of the made logs: the program asks for half of it.
 const CAPACITY_BPS: f64 = 2e8;
 
 fn quiet(day: u64) -> RunRequests {

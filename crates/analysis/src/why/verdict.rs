@@ -18,13 +18,13 @@ pub(super) struct Comparison {
     pub(super) requests_changed: bool,
     /// How much less speed others left than in earlier runs, if a log tells.
     delay: Option<f64>,
-    /// What speaks against the load of others as a cause.
+    /// Evidence against the load of others as a cause.
     doubts: Vec<Clue>,
     /// `rest` and `delay` of other draws of phases and earlier runs.
     draws: Vec<(f64, Option<f64>)>,
 }
 
-/// What is concluded.
+/// Conclusion.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     pub(super) verdict: Verdict,
@@ -57,12 +57,12 @@ impl Comparison {
         }
     }
 
-    /// How much the load of others slowed the run down, if that can be told.
+    /// How much the load of others slowed the run down, where that is known.
     pub(super) fn others(&self) -> Option<f64> {
         self.delay.map(|delay| delay.min(self.rest))
     }
 
-    /// How much slower the storage was, if that can be told.
+    /// How much slower the storage was, where that is known.
     pub(super) fn storage(&self) -> Option<f64> {
         self.others().map(|others| self.rest / others)
     }
@@ -124,7 +124,7 @@ fn logs(this: &Timed<'_>, phases: &[PhaseSpeed], by_load: bool) -> (Vec<f64>, Ve
     pairs.unzip()
 }
 
-/// What speaks against the load of others as a cause.
+/// Evidence against the load of others as a cause.
 fn doubts(this: &Timed<'_>, usual: &Usual, seen: &Seen) -> Vec<Clue> {
     let mut doubts = Vec::new();
     let (took, explained) = logs(this, &seen.speeds.phases, false);
@@ -277,7 +277,7 @@ const DIFFERENT: f64 = 1.3;
 /// Nor do fewer.
 const FEWEST_PHASES: usize = 4;
 
-/// What a run says without any to compare it with: at most that others slowed some of its phases down.
+/// Concludes from a run without any to compare it with: at most that others slowed some of its phases down.
 pub(super) fn alone(this: &Timed<'_>, seen: Option<&Seen>, mut clues: Vec<Clue>) -> Why {
     let ratios: Vec<f64> = this
         .facts

@@ -25,7 +25,7 @@ pub(crate) struct WhyArgs {
     /// Earlier runs: traces, folders of traces, or a folder of results of `iotide categorize`. Of folders, runs of the same program count
     #[arg(long, value_name = "TRACE|DIR|RESULTS", num_args = 1.., help_heading = "Evidence")]
     history: Vec<PathBuf>,
-    /// What the storage servers moved during these runs: tables `time,read,write`, or other server logs; several are added up
+    /// Load of the storage servers during these runs: tables `time,read,write`, or other server logs; several are added up
     #[arg(long, value_name = "SERVERLOG", num_args = 1.., help_heading = "Evidence")]
     storage: Vec<PathBuf>,
     /// Who ran what, and when (`sacct -P`, or a table `user,name,nodes,start,end`): names who ran in the slow phases only

@@ -43,7 +43,7 @@ fn made(day: usize, n_large: usize, slow: impl Fn(usize) -> f64) -> Made {
     Made { zero_s, table, moved, phases }
 }
 
-/// What the servers logged, every 2 s around each run: the run itself, and what others moved.
+/// The servers' log, every 2 s around each run: the run itself, and the load of others.
 fn log(runs: &[&Made], others: impl Fn(usize, f64) -> f64) -> String {
     let mut table = String::from("time,read,write\n");
     for (i, run) in runs.iter().enumerate() {
