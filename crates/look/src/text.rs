@@ -387,7 +387,7 @@ mod tests {
         );
         insta::assert_snapshot!(said(moment, &[0.0, 0.0471, 21.4286, 449.61, 4096.25, 1.7e9 + 0.3]), @"0 s, 0.0471 s, 21.43 s, 449.6 s, 4096.3 s, 1700000000.3 s");
         let binary = |n| bytes_in(n, true);
-        insta::assert_snapshot!(said(binary, &[1023.0, 1024.0, 1_048_000.0, 4e6, 5e9]), @"1023 B, 1 KiB, 1 MiB, 3.81 MiB, 4.66 GiB");
+        insta::assert_snapshot!(said(binary, &[1023.0, 1024.0, 1_048_300.0, 4e6, 5e9]), @"1023 B, 1 KiB, 1 MiB, 3.81 MiB, 4.66 GiB");
         insta::assert_snapshot!(said(bytes, &[0.0, 17.0, 999.6, 5.6e9, 112e9, 9.99e20, f64::INFINITY]), @"0 B, 17 B, 1 kB, 5.6 GB, 112 GB, 999 EB, ?");
         insta::assert_snapshot!(said(bandwidth, &[1.3e9, 999_999.0, 0.4]), @"1.3 GB/s, 1 MB/s, 0 B/s");
         insta::assert_snapshot!(said(frequency, &[0.0, 0.0467, 1e-5, 10.0, 2e4]), @"0 Hz, 46.7 mHz, 10 µHz, 10 Hz, 20 kHz");
