@@ -8,6 +8,7 @@ use std::path::Path;
 use crate::{Outcome, repository};
 
 mod lab;
+mod prose;
 
 /// Runs all rules on this repository and prints the faults.
 pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
@@ -47,6 +48,8 @@ const RULES: &[Rule] = &[
     golden_files_remember_their_making,
     documents_link_to_what_exists,
     prose_uses_the_words_of_the_field,
+    prose::has_short_sentences,
+    prose::has_commands_to_copy,
     doc_comments_begin_with_a_verb_or_a_noun,
     lab::has_the_versions_of_the_root,
     lab::says_why_it_needs_a_dependency,
