@@ -476,6 +476,20 @@ fn what_prometheus_scrapes_is_valid_and_nothing_is_injected() {
 }
 
 #[test]
+fn beside_a_daemon_record_sums_up_no_remains() {
+    let dir = FreshDir::new("serve-beside");
+    let daemon = Daemon::start(&dir);
+    let script = "head -c 5000000 /dev/zero > a; sleep 1; head -c 1000000 /dev/zero > b";
+    let mut command = record(&dir, "5");
+    let output =
+        command.args(["sh", "-c", script]).env("IOTIDE_DAEMON", dir.join("socket")).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("its counters are with the daemon") && !stderr.contains("POSIX"), "{stderr}");
+    let job = daemon.job("5", "ended");
+    assert!(job["io"]["bytes_written"].as_u64().unwrap() >= 6_000_000, "{job:#}");
+}
+
+#[test]
 fn another_user_sees_nothing_of_a_job() {
     let Some(setpriv) = program("setpriv") else { return };
     if !rustix::process::geteuid().is_root() {

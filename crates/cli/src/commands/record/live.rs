@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use iotide_wire::page::{
     Counters, EXTENSION, HEADER_SIZE, LANE_SIZE, LEAST_ROOM, Life, PageHeader, PageLayer, PageText, lane_at,
 };
 
+use crate::config::Config;
 use crate::ui::{Hint as _, Ui};
 
 /// Pages of processes that ended this long ago are removed: nobody collected them.
@@ -127,9 +129,23 @@ fn started(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// Says what the processes of a run have counted on this machine.
+/// Whether a daemon collects the pages, and removes those of processes that have ended: what is left of them is not the whole run. Of a directory
+/// that somebody names, that is known only if they name the daemon, too.
+fn has_collector() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some();
+    (!is_set("IOTIDE_LIVE") || is_set("IOTIDE_DAEMON"))
+        && UnixStream::connect(Config::held().daemon()).is_ok()
+}
+
+/// Prints the counts of the processes of a run on this machine.
 pub(super) fn tell(ui: &mut Ui, directory: &Path, run: &OsStr, elapsed: Duration) {
     let ran = text::seconds(elapsed.as_secs_f64());
+    if has_collector() {
+        ui.status(format_args!(
+            "iotide: {ran}; its counters are with the daemon (`iotide jobs`, `iotide job ID`)"
+        ));
+        return;
+    }
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let pages: Vec<Page> = entries
         .filter(|path| is_page(path))
