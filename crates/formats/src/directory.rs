@@ -11,13 +11,22 @@ const MOST_FILES: usize = 1 << 20;
 
 /// The plain files in a directory, hidden ones left out, in the order of their names and the numbers in them.
 pub(crate) fn files_in(directory: &Path) -> Result<Vec<PathBuf>, ReadError> {
+    entries_in(directory, fs::Metadata::is_file)
+}
+
+/// The folders in a directory, likewise.
+pub(crate) fn folders_in(directory: &Path) -> Result<Vec<PathBuf>, ReadError> {
+    entries_in(directory, fs::Metadata::is_dir)
+}
+
+fn entries_in(directory: &Path, is_wanted: fn(&fs::Metadata) -> bool) -> Result<Vec<PathBuf>, ReadError> {
     let failed = |cause| ReadError::Io { path: directory.to_path_buf(), cause };
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).map_err(failed)?.take(MOST_FILES) {
         let entry = entry.map_err(failed)?;
         let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
         // A link to a file counts as one.
-        if !hidden && fs::metadata(entry.path()).is_ok_and(|metadata| metadata.is_file()) {
+        if !hidden && fs::metadata(entry.path()).is_ok_and(|about| is_wanted(&about)) {
             files.push(entry.path());
         }
     }

@@ -54,6 +54,12 @@ pub enum ReadError {
         /// Theirs.
         rest: crate::Format,
     },
+    /// A directory of traces holds a folder that is the trace of another run.
+    #[error("{} is the trace of another run; it is left out", path.display())]
+    AnotherRun {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The format is clear but the content breaks its rules from the start.
     #[error("{}, {place}: {fault}", path.display())]
     Malformed {

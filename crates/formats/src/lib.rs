@@ -187,7 +187,10 @@ impl OpenOptions {
                 }
             }
         }
-        run.ok_or_else(|| ReadError::UnknownDirectory { path: directory.to_path_buf() })
+        let mut run = run.ok_or_else(|| ReadError::UnknownDirectory { path: directory.to_path_buf() })?;
+        let others = directory::folders_in(directory)?.into_iter().filter(|folder| is_one_trace(folder));
+        run.unusable.extend(others.map(|path| ReadError::AnotherRun { path }));
+        Ok(run)
     }
 
     /// Opens several files of one run; see [`open_many`].

@@ -168,6 +168,20 @@ fn a_sink_that_breaks_ends_the_reading() {
 }
 
 #[test]
+fn runs_in_folders_beside_a_trace_are_losses() {
+    let dir = Dir::new("beside");
+    dir.write("run.csv", "rank,op,start,end,bytes\n0,write,0,1,8\n");
+    fs::create_dir(dir.0.join("recorded")).unwrap();
+    dir.write("recorded/1.iot", iotide_wire::StreamHeader { version: 1 }.to_bytes());
+    fs::create_dir(dir.0.join("notes")).unwrap();
+    let mut trace = Trace::default();
+    open(&dir.0).unwrap().read(&mut trace).unwrap();
+    let losses: Vec<&str> = trace.losses.iter().map(|loss| loss.what.as_str()).collect();
+    assert_eq!(trace.events.len(), 1);
+    assert!(losses.len() == 1 && losses[0].contains("recorded is the trace of another run"), "{losses:?}");
+}
+
+#[test]
 fn what_is_no_trace_is_refused_with_its_name_and_the_reason() {
     let dir = Dir::new("refused");
     let message =
