@@ -480,9 +480,10 @@ fn beside_a_daemon_record_sums_up_no_remains() {
     let dir = FreshDir::new("serve-beside");
     let daemon = Daemon::start(&dir);
     let script = "head -c 5000000 /dev/zero > a; sleep 1; head -c 1000000 /dev/zero > b";
-    let mut command = record(&dir, "5");
-    let output =
-        command.args(["sh", "-c", script]).env("IOTIDE_DAEMON", dir.join("socket")).output().unwrap();
+    let mut command = Command::new(IOTIDE);
+    command.args(["record", "--live", "--", "sh", "-c", script]).current_dir(dir.path());
+    command.env("IOTIDE_LIVE", dir.join("pages")).env("IOTIDE_JOB_ID", "5");
+    let output = command.env("IOTIDE_DAEMON", dir.join("socket")).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.contains("its counters are with the daemon") && !stderr.contains("POSIX"), "{stderr}");
     let job = daemon.job("5", "ended");

@@ -242,6 +242,7 @@ pub(crate) const SSHFS: &str = r#"
         for i in {1..200}; do
             sshfs -f -o "directport=$1,allow_other,default_permissions" "127.0.0.1:$PWD/back" dst 2>/dev/null & client=$!
             for j in {1..200}; do mountpoint -q dst && return; kill -0 $client 2>/dev/null || break; sleep 0.02; done
+            kill -9 $client 2>/dev/null; umount -l dst 2>/dev/null
         done; exit 98
     }
     trap 'kill -9 $client $server 2>/dev/null; umount -l dst 2>/dev/null' EXIT
