@@ -246,9 +246,8 @@ fn make_run(program: &Program, day: &Day, random: &mut SplitMix64) -> Made {
     for request in run.requests.iter().filter(|request| request.bytes > 0.0) {
         let (from, to) = ((request.start_s + MARGIN_S) / DT, (request.end_s + MARGIN_S) / DT);
         let bps = request.bytes / (request.end_s - request.start_s);
-        for cell in from as usize..=to as usize {
-            let inside = (to.min(cell as f64 + 1.0) - from.max(cell as f64)).max(0.0);
-            own[cell] += bps * inside;
+        for (cell, moved) in own.iter_mut().enumerate().take(to as usize + 1).skip(from as usize) {
+            *moved += bps * (to.min(cell as f64 + 1.0) - from.max(cell as f64)).max(0.0);
         }
     }
     Made { run, io_s, expected_s: program.n_phases as f64 * program.phase_s(), left_s, own }
