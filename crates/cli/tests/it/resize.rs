@@ -146,9 +146,12 @@ fn a_marked_job_of_slurm_shrinks_and_grows_and_nothing_is_left_behind() {
         return;
     };
     let site = Site { dir: Dir::new(), slurm };
-    let wait = "trap 'echo told' USR1; for i in $(seq 1200); do sleep 0.1; done";
+    let wait = "trap 'echo told' USR1; echo ready; for i in $(seq 1200); do sleep 0.1; done";
     let marked = site.submit(&["-N4", "--comment", "iotide:min=1,max=4"], wait);
-    wait_until(|| site.runs(&marked, 4));
+    // Slurm says that a job runs before its script does: a signal would end it.
+    let output = site.dir.path().join(format!("{marked}.out"));
+    let is_ready = || std::fs::read_to_string(&output).is_ok_and(|said| said.contains("ready"));
+    wait_until(|| is_ready() && site.runs(&marked, 4));
     let other = site.submit(&["-N2"], "sleep 3");
     wait_until(|| {
         let plan = site.iotide(&["plan"]).output().unwrap();
