@@ -1,4 +1,4 @@
-//! Who decides about the sizes of jobs, and on what.
+//! Decisions about the sizes of jobs: the policy, and the models it uses.
 
 use iotide_report::text;
 use iotide_sched::jobs::{
@@ -49,7 +49,7 @@ impl Models {
     }
 }
 
-/// Who decides about sizes, and on what.
+/// The policy for sizes, and the models it uses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deciding {
     /// The rule for sizes.

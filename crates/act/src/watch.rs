@@ -11,7 +11,7 @@ use iotide_source::{Source, SourceError};
 
 use crate::programs::run;
 
-/// Who is asked, and what for.
+/// Sources of a watch, and its settings.
 #[derive(Clone, Debug)]
 pub struct Watching {
     /// Those who know jobs; the first that knows the period of a job is used.
@@ -134,7 +134,7 @@ impl Watch {
     /// Looks at the jobs. What an operator should know is handed to `say`; at first one of the sources must answer.
     pub fn look(&mut self, say: Say<'_>, stop: &AtomicBool) -> anyhow::Result<Vec<ControlledJob>> {
         let seen = self.ask(say)?;
-        // What a control socket does not say the server counts.
+        // The server counts the requests of jobs whose source reports none.
         let is_counted = self.watching.asks_lustre && seen.values().any(|job| job.load.is_none());
         let counted = if is_counted { self.count(stop)? } else { None };
         let now_s = self.began.elapsed().as_secs_f64();
@@ -241,7 +241,7 @@ impl Watch {
         let rates = self.counted.as_ref().map(|(last, before)| {
             let seconds = counted.0.duration_since(*last).as_secs_f64().max(1e-3);
             let rate = |(id, &n): (&String, &u64)| {
-                // Counters of a job that was forgotten meanwhile begin anew.
+                // The server may have forgotten a job meanwhile: its counters start at zero again.
                 let n_new = before.get(id).map_or(n, |before| n.checked_sub(*before).unwrap_or(n));
                 (id.clone(), n_new as f64 / seconds)
             };

@@ -49,7 +49,7 @@ pub use crate::signature::{
 
 pub use crate::why::{
     Change, Clue, EarlierPoint, LoadGrid, OthersSeries, Parts, PhaseCause, PhaseFacts, Request, RunFacts,
-    RunRequests, ServerLoad, Slowdown, Verdict as WhyVerdict, Why, why,
+    RunRequests, ServerLoad, Slowdown, Verdict as WhyVerdict, Why, counts_from_1970, why,
 };
 
 pub mod online;

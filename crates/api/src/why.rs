@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use iotide_analysis::{LoadGrid, Request, RunFacts, RunRequests, ServerLoad, Why, why as compare};
-use iotide_formats::{Format, JobLog, OpenOptions, ReadError};
+use iotide_analysis::{
+    LoadGrid, Request, RunFacts, RunRequests, ServerLoad, Why, counts_from_1970, why as compare,
+};
+use iotide_formats::{JobLog, OpenOptions, ReadError};
 use iotide_report::{Source, WhyDocument, WhyEntry, WhyRun};
 use iotide_trace::{
-    AccessFacts, Direction, Event, EventSink, Grain, JobRun, Loss, Silence, Tally, ThroughputConfig,
-    ThroughputLog, ThroughputSink, TimeSpent, Timestamp, TraceInfo,
+    AccessFacts, Direction, Event, EventSink, Grain, JobRun, Loss, Tally, ThroughputConfig, ThroughputLog,
+    ThroughputSink, TimeSpent, Timestamp, TraceInfo,
 };
 
+use crate::signature::silence_of;
 use crate::{Error, Input, Progress};
 
 /// Data that a run is compared with.
@@ -145,12 +148,11 @@ const LONGEST_HOLD: f64 = 1.5;
 /// Reads what servers read and wrote, each way for itself.
 fn server_load(input: &Input, open: &OpenOptions) -> Result<(ServerLoad, Vec<Loss>), Error> {
     let reader = input.open(open)?;
-    let states_zeros =
-        matches!(reader.format(), Format::Csv | Format::Jsonl | Format::Lmt | Format::Gluster | Format::Ceph);
+    let silence = silence_of(reader.format());
     let config = |direction| ThroughputConfig {
         direction,
         interval_s: None,
-        silence: if states_zeros { Silence::Unknown } else { Silence::Nothing },
+        silence,
         longest_hold: Some(LONGEST_HOLD),
     };
     let mut sinks = (
@@ -164,7 +166,7 @@ fn server_load(input: &Input, open: &OpenOptions) -> Result<(ServerLoad, Vec<Los
     }
     let ((read, _), (written, losses)) = (read.finish(), written.finish());
     let zero_s = match info.job.start_time_unix_s {
-        Some(start) if times.first_s.unwrap_or(0.0) < UNIX_FROM_S => start,
+        Some(start) if !counts_from_1970(times.first_s.unwrap_or(0.0)) => start,
         _ => 0.0,
     };
     Ok((
@@ -172,9 +174,6 @@ fn server_load(input: &Input, open: &OpenOptions) -> Result<(ServerLoad, Vec<Los
         losses,
     ))
 }
-
-/// A time later than this (September 2001) counts from 1970.
-const UNIX_FROM_S: f64 = 1e9;
 
 /// Puts reads and writes on one grid.
 fn side_by_side(

@@ -29,7 +29,8 @@ use crate::statistics::Sums;
 use crate::suspects::{self, Suspects};
 
 const JOURNAL: &str = "journal.jsonl";
-const RUNS: &str = "runs.jsonl";
+/// The file of a folder of results that has a line for each run.
+pub const RUNS: &str = "runs.jsonl";
 const REJECTED: &str = "rejected.jsonl";
 const MADE_WITH: &str = "made-with.toml";
 const STATISTICS: &str = "statistics.json";

@@ -27,7 +27,7 @@ use iotide_private::{OpenDir, PrivateDir};
 use iotide_report::{LogIdentity, RejectedLog};
 
 pub use crate::{
-    folder::{Folder, Outputs, for_each_run, merge},
+    folder::{Folder, Outputs, RUNS, for_each_run, merge},
     history::compare,
     label::Limits,
     sample::sample,

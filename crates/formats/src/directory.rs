@@ -9,31 +9,36 @@ use crate::ReadError;
 /// More files than any run writes into one directory.
 const MOST_FILES: usize = 1 << 20;
 
-/// The plain files in a directory, hidden ones left out, in the order of their names and the numbers in them.
-pub(crate) fn files_in(directory: &Path) -> Result<Vec<PathBuf>, ReadError> {
-    entries_in(directory, fs::Metadata::is_file)
+/// The plain files and the folders in a directory, hidden ones left out, each in the order of their names and the numbers in them.
+#[derive(Default)]
+pub(crate) struct Entries {
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) folders: Vec<PathBuf>,
 }
 
-/// The folders in a directory, likewise.
-pub(crate) fn folders_in(directory: &Path) -> Result<Vec<PathBuf>, ReadError> {
-    entries_in(directory, fs::Metadata::is_dir)
-}
-
-fn entries_in(directory: &Path, is_wanted: fn(&fs::Metadata) -> bool) -> Result<Vec<PathBuf>, ReadError> {
+/// Lists a directory.
+pub(crate) fn entries_of(directory: &Path) -> Result<Entries, ReadError> {
     let failed = |cause| ReadError::Io { path: directory.to_path_buf(), cause };
-    let mut files = Vec::new();
+    let mut entries = Entries::default();
     for entry in fs::read_dir(directory).map_err(failed)?.take(MOST_FILES) {
         let entry = entry.map_err(failed)?;
         let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        if hidden {
+            continue;
+        }
         // A link to a file counts as one.
-        if !hidden && fs::metadata(entry.path()).is_ok_and(|about| is_wanted(&about)) {
-            files.push(entry.path());
+        match fs::metadata(entry.path()) {
+            Ok(about) if about.is_file() => entries.files.push(entry.path()),
+            Ok(about) if about.is_dir() => entries.folders.push(entry.path()),
+            _ => {}
         }
     }
-    files.sort_by(|a, b| {
-        by_name_and_number(a.as_os_str().as_encoded_bytes(), b.as_os_str().as_encoded_bytes())
-    });
-    Ok(files)
+    for paths in [&mut entries.files, &mut entries.folders] {
+        paths.sort_by(|a, b| {
+            by_name_and_number(a.as_os_str().as_encoded_bytes(), b.as_os_str().as_encoded_bytes())
+        });
+    }
+    Ok(entries)
 }
 
 /// `rank.9` comes before `rank.10`.

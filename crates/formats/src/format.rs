@@ -144,6 +144,11 @@ impl Format {
         )
     }
 
+    /// Whether its samples state what is zero: tables, and counters of servers. Of Lustre's jobs, counters that did not move are not listed.
+    pub fn states_zeros(self) -> bool {
+        matches!(self, Format::Csv | Format::Jsonl | Format::Lmt | Format::Gluster | Format::Ceph)
+    }
+
     /// Whether it has no lines.
     pub fn is_binary(self) -> bool {
         matches!(

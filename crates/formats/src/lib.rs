@@ -174,7 +174,8 @@ impl OpenOptions {
     fn open_directory(&self, directory: &Path) -> Result<Reader, ReadError> {
         let mut run: Option<Reader> = None;
         let of_directory = Some(directory.to_path_buf());
-        for path in directory::files_in(directory)? {
+        let entries = directory::entries_of(directory)?;
+        for path in entries.files {
             // What is not a trace at all (an index, a note, nothing) is nobody's loss.
             let Ok(mut file) = Input::open(&path).and_then(|input| self.reader_of(input)) else { continue };
             file.parts.iter_mut().for_each(Part::close);
@@ -188,7 +189,7 @@ impl OpenOptions {
             }
         }
         let mut run = run.ok_or_else(|| ReadError::UnknownDirectory { path: directory.to_path_buf() })?;
-        let others = directory::folders_in(directory)?.into_iter().filter(|folder| is_one_trace(folder));
+        let others = entries.folders.into_iter().filter(|folder| is_one_trace(folder));
         run.unusable.extend(others.map(|path| ReadError::AnotherRun { path }));
         Ok(run)
     }

@@ -114,7 +114,7 @@ impl WhyEntry {
         let Why { verdict, slowdown, parts, phases, clues, n_history, usual_until, .. } = why;
         let excludes_own = *verdict == WhyVerdict::Unknown && why.own_factor.is_some_and(|own| own < 1.05);
         Self {
-            verdict: verdict_name(*verdict),
+            verdict: verdict.name(),
             slowdown: slowdown.map(|Slowdown { factor, interval }| SlowdownEntry { factor, interval }),
             parts: PartsEntry { own: parts.own, others: parts.others, storage: parts.storage },
             phases: phases.iter().map(PhaseEntry::from).collect(),
@@ -330,7 +330,7 @@ impl Document for WhyDocument {
 impl From<&PhaseCause> for PhaseEntry {
     fn from(phase: &PhaseCause) -> Self {
         let PhaseCause { start_s, end_s, bytes, factor, others_bps, verdict } = *phase;
-        Self { start_s, end_s, bytes, factor, others_bps, verdict: verdict_name(verdict) }
+        Self { start_s, end_s, bytes, factor, others_bps, verdict: verdict.name() }
     }
 }
 
@@ -338,17 +338,6 @@ impl From<&Clue> for EvidenceEntry {
     fn from(clue: &Clue) -> Self {
         let (kind, text, value) = clue_words(clue);
         Self { kind, text: text.into(), value: value.filter(|value| value.is_finite()) }
-    }
-}
-
-fn verdict_name(verdict: WhyVerdict) -> &'static str {
-    match verdict {
-        WhyVerdict::Usual => "usual",
-        WhyVerdict::Own => "own",
-        WhyVerdict::Others => "others",
-        WhyVerdict::Storage => "storage",
-        WhyVerdict::Mixed => "mixed",
-        WhyVerdict::Unknown => "unknown",
     }
 }
 

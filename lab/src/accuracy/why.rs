@@ -30,8 +30,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
         for i in 0..repeat {
             let case = make(name, accept, seed.wrapping_mul(1_000_003).wrapping_add(i));
             let answer = ask(&case);
-            *of_kind.entry(name_of(answer.verdict)).or_default() += 1;
-            if verbose && !accept.contains(&name_of(answer.verdict)) {
+            *of_kind.entry(answer.verdict.name()).or_default() += 1;
+            if verbose && !accept.contains(&answer.verdict.name()) {
                 println!(
                     "{name} {i}: {:?} {:?} truth {:.3} {:.2?} {:?}",
                     answer.verdict, answer.slowdown, case.factor, case.causes, answer.clues
@@ -52,17 +52,6 @@ fn ask(case: &Case) -> Why {
     why(&RunFacts::of(case.run.clone(), grid), &history, case.load.as_ref())
 }
 
-fn name_of(verdict: WhyVerdict) -> &'static str {
-    match verdict {
-        WhyVerdict::Usual => "usual",
-        WhyVerdict::Own => "own",
-        WhyVerdict::Others => "others",
-        WhyVerdict::Storage => "storage",
-        WhyVerdict::Mixed => "mixed",
-        WhyVerdict::Unknown => "unknown",
-    }
-}
-
 /// Sums over all cases.
 #[derive(Default)]
 struct Score {
@@ -80,7 +69,7 @@ struct Score {
 
 impl Score {
     fn add(&mut self, case: &Case, answer: &Why) {
-        let verdict = name_of(answer.verdict);
+        let verdict = answer.verdict.name();
         let is_right = case.accept.contains(&verdict);
         self.n += 1;
         self.accepted += u64::from(is_right);

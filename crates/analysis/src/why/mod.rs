@@ -16,7 +16,7 @@ use self::model::{Expected, Extrapolation, RequestModel};
 use self::verdict::{Comparison, Outcome};
 
 pub use self::load::{LoadGrid, ServerLoad};
-pub use self::phases::{PhaseFacts, Request, RunFacts, RunRequests};
+pub use self::phases::{PhaseFacts, Request, RunFacts, RunRequests, counts_from_1970};
 
 mod capacity;
 mod changes;
@@ -41,6 +41,20 @@ pub enum Verdict {
     Mixed,
     /// The evidence does not tell.
     Unknown,
+}
+
+impl Verdict {
+    /// The name that people and scripts use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Usual => "usual",
+            Self::Own => "own",
+            Self::Others => "others",
+            Self::Storage => "storage",
+            Self::Mixed => "mixed",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 /// How much slower than earlier runs.

@@ -107,8 +107,10 @@ pub(super) const NO_BYTES: i32 = i32::MIN;
 /// A run has no more fine cells than this: 19 days at 50 ms. Beyond, it is not laid beside a log.
 const MOST_CELLS: f64 = 32e6;
 
-/// A time later than this (September 2001) counts from 1970, whatever the trace says of its start.
-const UNIX_FROM_S: f64 = 1e9;
+/// Whether a time is late enough (after September 2001) to count from 1970, whatever the trace says of its start.
+pub fn counts_from_1970(at_s: f64) -> bool {
+    at_s >= 1e9
+}
 
 impl RunFacts {
     /// Reduces a run; `grid` is that of the log beside which it will be laid.
@@ -130,7 +132,7 @@ impl RunFacts {
         });
         let first_s = run.requests.first().map(|request| request.start_s);
         let zero_unix_s = match first_s {
-            Some(first_s) if first_s >= UNIX_FROM_S => Some(0.0),
+            Some(first_s) if counts_from_1970(first_s) => Some(0.0),
             _ => run.zero_unix_s,
         };
         let start_unix_s = zero_unix_s.zip(first_s).map(|(zero, first)| zero + first);

@@ -254,22 +254,36 @@ pub(super) fn phases(
 ) -> Vec<PhaseCause> {
     let usual_delay = seen.and_then(Seen::usual_delay).unwrap_or(1.0);
     let of_phase = |(i, phase): (usize, &super::PhaseFacts)| {
-        let speed = seen.map(|seen| seen.speeds.phases[i]).filter(|speed| speed.left.is_some());
+        let speed = known_speed(seen, i);
         let factor = phase.busy_s / this.expected.phases[i] / usual_ratio;
         let delay = seen
             .zip(speed.and_then(|speed| speed.left))
             .map(|(seen, left)| seen.ratio(1.0 / left, usual_delay));
         let causes = Causes { own: comparison.own, rest: factor, delay };
-        PhaseCause {
-            start_s: phase.start_s,
-            end_s: phase.end_s,
-            bytes: phase.bytes(),
-            factor: Some(factor),
-            others_bps: speed.map(|speed| speed.others_bps),
-            verdict: causes.verdict(threshold, comparison.others_proven()),
-        }
+        cause_of(phase, factor, speed, causes.verdict(threshold, comparison.others_proven()))
     };
     this.facts.phases.iter().enumerate().map(of_phase).collect()
+}
+
+/// The speed that others left in a phase, if the log covers it.
+fn known_speed(seen: Option<&Seen>, phase: usize) -> Option<PhaseSpeed> {
+    seen.map(|seen| seen.speeds.phases[phase]).filter(|speed| speed.left.is_some())
+}
+
+fn cause_of(
+    phase: &super::PhaseFacts,
+    factor: f64,
+    speed: Option<PhaseSpeed>,
+    verdict: Verdict,
+) -> PhaseCause {
+    PhaseCause {
+        start_s: phase.start_s,
+        end_s: phase.end_s,
+        bytes: phase.bytes(),
+        factor: Some(factor),
+        others_bps: speed.map(|speed| speed.others_bps),
+        verdict,
+    }
 }
 
 /// Phases of one run that differ by less, or a load that slows the run down by less, do not tell a cause.
@@ -316,17 +330,9 @@ pub(super) fn alone(this: &Timed<'_>, seen: Option<&Seen>, mut clues: Vec<Clue>)
     }
     let level = seen.map_or(iotide_num::quantile(&ratios, 0.2).unwrap_or(1.0), |seen| seen.capacity.level);
     let phase = |(i, phase): (usize, &super::PhaseFacts)| {
-        let speed = seen.map(|seen| seen.speeds.phases[i]).filter(|speed| speed.left.is_some());
         let factor = ratios[i] / level;
-        let is_slow = factor > DIFFERENT;
-        PhaseCause {
-            start_s: phase.start_s,
-            end_s: phase.end_s,
-            bytes: phase.bytes(),
-            factor: Some(factor),
-            others_bps: speed.map(|speed| speed.others_bps),
-            verdict: if is_slow { verdict } else { Verdict::Unknown },
-        }
+        let verdict = if factor > DIFFERENT { verdict } else { Verdict::Unknown };
+        cause_of(phase, factor, known_speed(seen, i), verdict)
     };
     Why {
         verdict,

@@ -154,14 +154,16 @@ pub fn throughput_log(
 ) -> Result<(ThroughputLog, Vec<Loss>), Error> {
     refuse_twice(input.paths())?;
     let reader = input.open(&options.open)?;
-    // Tables and counters of servers state what is zero; of Lustre's jobs, counters that did not move are not told of.
-    let states_zeros =
-        matches!(reader.format(), Format::Csv | Format::Jsonl | Format::Lmt | Format::Gluster | Format::Ceph);
-    let silence = if states_zeros { Silence::Unknown } else { Silence::Nothing };
+    let silence = silence_of(reader.format());
     let mut sink = ThroughputSink::new(options.throughput(silence, Some(LONGEST_HOLD)));
     reader.read(&mut sink)?;
     let (log, losses) = sink.finish();
     Ok((log.ok_or_else(|| Error::NothingMoved { name: input.name() })?, losses))
+}
+
+/// Meaning of a time without samples in a log of that format.
+pub(crate) fn silence_of(format: Format) -> Silence {
+    if format.states_zeros() { Silence::Unknown } else { Silence::Nothing }
 }
 
 /// Reads who ran what, and when; `-` is standard input.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use iotide_api::{Input, JobLogOptions, OpenOptions, Progress, WhyOptions, job_log, program_of, why};
+use iotide_archive::RUNS;
 use iotide_formats::is_one_trace;
 
 use super::advice::advised;
@@ -88,7 +89,7 @@ fn history(ui: &mut Ui, args: &WhyArgs, run: &Input, open: &OpenOptions) -> anyh
             earlier.push(Input::file(path));
             continue;
         }
-        let traces = match path.join(RESULTS).is_file() {
+        let traces = match path.join(RUNS).is_file() {
             true => traces_in_results(path)?,
             false => traces_below(path)?,
         };
@@ -114,14 +115,11 @@ fn history(ui: &mut Ui, args: &WhyArgs, run: &Input, open: &OpenOptions) -> anyh
     Ok(earlier)
 }
 
-/// The lines of a folder of results.
-const RESULTS: &str = "runs.jsonl";
-
 fn traces_in_results(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut traces = Vec::new();
     iotide_archive::for_each_run(folder, |line| -> anyhow::Result<()> {
         let line = iotide_report::ResultLine::parse(line.trim_end().as_bytes())
-            .map_err(|fault| anyhow::anyhow!("{}: {fault}", folder.join(RESULTS).display()))?;
+            .map_err(|fault| anyhow::anyhow!("{}: {fault}", folder.join(RUNS).display()))?;
         if line.rejected.is_none() {
             traces.push(PathBuf::from(line.source.path.as_ref()));
         }
