@@ -285,6 +285,18 @@ fn metadata_time_has_a_cause_where_one_is_known() {
 }
 
 #[test]
+fn first_calls_after_opens_may_be_saved_too() {
+    let most = |opens: u64, calls_of_it: u64| {
+        let way = calls(calls_of_it, 4096.0, 20.0);
+        let record = FileRecord { opens, metadata_s: 40.0, ..writes(0, way) };
+        run().with("/a", record).find("open_close_churn").unwrap().gain.unwrap().interval[1]
+    };
+    let of_all = |seconds: f64| seconds / 100.5;
+    assert!((most(1000, 1000) - of_all(40.0 + 0.5 * 20.0)).abs() < 1e-9);
+    assert!((most(1000, 100_000) - of_all(40.0 + 0.5 * 0.2)).abs() < 1e-9);
+}
+
+#[test]
 fn many_small_files_are_many_and_small() {
     let of = |n: u32, bytes: f64| {
         (0..n).fold(run(), |made, i| {
