@@ -161,6 +161,15 @@ pub enum Error {
         /// Which.
         name: String,
     },
+    /// One trace does not say when it began, and others do.
+    #[error("{name} does not say when it began: it cannot be put beside the others")]
+    NoStartTime {
+        /// Which.
+        name: String,
+    },
+    /// Jobs that took no time at all.
+    #[error("nothing to measure: the jobs took no time")]
+    NoTime,
     /// A file that should be a log of servers is none.
     #[error("{name} is no log of servers: it has no bandwidth over time")]
     NoServerLog {

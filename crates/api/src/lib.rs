@@ -35,9 +35,9 @@ pub use iotide_live::{
 };
 pub use iotide_report::{
     CompareDocument, CompareSettings, Document, Failure, FitReport, Info, Ink, JobsReport, LabelledRun,
-    LadderReport, MeasuredRun, PlanReport, Plot, Quantity, Report, Run, ScalingReport, SignatureEntry,
-    SignatureReport, SimulationReport, Source, StagingReport, SystemReport, TemplatesReport, Untrusted,
-    WhyDocument, WhyEntry,
+    LadderReport, MeasureDocument, MeasuredRun, PlanReport, Plot, Quantity, Report, Run, ScalingReport,
+    SignatureEntry, SignatureReport, SimulationReport, Source, StagingReport, SystemReport, TemplatesReport,
+    Untrusted, WhyDocument, WhyEntry,
 };
 pub use iotide_scaling::{InputFormat, Measure, Scaling, Search};
 pub use iotide_sched::jobs::{JobPolicy, PolicyKnobs};
@@ -64,6 +64,7 @@ pub use crate::{
     input::{Input, Observed, observe},
     jobs::{ClassErrors, JobsLog, JobsLogOptions, SimulateJobsOptions, simulate_jobs},
     label::{LabelOptions, Labelling, application, label, label_observed, label_while},
+    measure::{MeasureOptions, measure_jobs},
     model::{
         Choice, FitMethod, FitOptions, MeasuredIn, Measurements, ModelQuestions, Models, RankBy, Store, fit,
         measurements,
@@ -95,6 +96,7 @@ mod input;
 mod job_io;
 mod jobs;
 mod label;
+mod measure;
 mod model;
 mod modules;
 mod plan;

@@ -100,6 +100,7 @@ Examples:
   iotide simulate system system.json       which state will the storage be in?
   iotide serve                             watch every job of this machine, live
   iotide demo                              see it all at work on this machine
+  iotide doctor                            what works here, and what is missing?
   iotide COMMAND --help                    more on a command";
 
 /// The commands stand in groups, which [`command_line`] puts before the options.
@@ -109,11 +110,11 @@ const TEMPLATE: &str =
 /// Groups of commands, by what one wants.
 const GROUPS: &[(&str, &[&str])] = &[
     ("See what a program does", &["run", "record", "report", "info", "convert", "demo"]),
-    ("Understand", &["detect", "categorize", "compare", "why", "model", "signature", "templates"]),
+    ("Understand", &["detect", "categorize", "compare", "why", "measure", "model", "signature", "templates"]),
     ("Try out", &["simulate", "ladder", "ioskel"]),
     ("Act", &["sets", "mount", "arbiter", "resize", "stage"]),
     ("Watch a machine", &["serve", "jobs", "job", "top", "nodes", "alarms", "decisions", "web"]),
-    ("Set up", &["config", "library", "completions", "man", "help"]),
+    ("Set up", &["doctor", "config", "library", "completions", "man", "help"]),
 ];
 
 /// The command line as a definition, from which it is read, explained and completed.

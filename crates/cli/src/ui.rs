@@ -140,8 +140,8 @@ impl Ui {
         // A file name may hold anything, also what would steer the terminal.
         let message = printable(&format!("{error:#}"));
         say(format_args!("{} {message}\n", self.painted(RED, "iotide:")));
-        if let Some(hint) = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>()) {
-            say(format_args!("{} {}\n", self.painted(CYAN, "hint:"), printable(&hint.hint)));
+        if let Some(hint) = hint_of(error) {
+            say(format_args!("{} {}\n", self.painted(CYAN, "hint:"), printable(hint)));
         }
     }
 
@@ -295,6 +295,11 @@ impl<T, E: Into<anyhow::Error>> Hint<T> for Result<T, E> {
     fn hint(self, hint: impl Into<String>) -> anyhow::Result<T> {
         self.map_err(|error| Hinted { error: error.into(), hint: hint.into() }.into())
     }
+}
+
+/// Returns the advice that travels with an error.
+pub(crate) fn hint_of(error: &anyhow::Error) -> Option<&str> {
+    error.chain().find_map(|cause| cause.downcast_ref::<Hinted>()).map(|hinted| hinted.hint.as_str())
 }
 
 /// An error that knows what could be done.

@@ -28,6 +28,7 @@ mod compare;
 mod forecast;
 mod job_schedule;
 mod loop_demo;
+mod measure;
 #[cfg(test)]
 mod plain_pages;
 mod run;

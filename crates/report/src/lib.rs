@@ -35,6 +35,7 @@ pub use crate::{
     config::{ConfigReport, SettingEntry},
     decisions::{DecisionEntry, DecisionList, EffectEntry, HarmedJob, Judged, RuleEntry, RulePlace},
     demand::{AsyncPhase, Demand, Need},
+    doctor::{CheckEntry, CheckState, DoctorReport, HarmEntry},
     document::Document,
     events::{JobEvent, LoginLink, MissedEvents, ModelEvent, PredictionEvent, RatesEvent},
     history::{Comparison, History, LabelShare},
@@ -57,6 +58,7 @@ pub use crate::{
     labelled::{GainLine, IssueLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen, about_job},
     loop_demo::{LoopDemo, LoopJob, LoopRun, LoopSample},
+    measure::{MeasureDocument, MeasureEntry, MeasuredJobEntry},
     modules::{FilesByUse, LogModules, ModuleCalls, ModuleCounts, ModuleFacts, UsedFiles},
     nodes::{NodeEntry, NodeList},
     patterns::{
@@ -113,6 +115,7 @@ mod compare;
 mod config;
 mod decisions;
 mod demand;
+mod doctor;
 mod document;
 mod events;
 mod harmonics;
@@ -127,6 +130,7 @@ mod label_glossary;
 mod labelled;
 mod live;
 mod loop_demo;
+mod measure;
 mod modules;
 mod nodes;
 pub mod parquet_file;

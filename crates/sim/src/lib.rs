@@ -9,12 +9,15 @@
 //!   [`iotide_sched::Queue`] that real schedulers run, and which share a device. It leaves out the network, caches,
 //!   and how a device slows down under mixed requests.
 //!
+//! Jobs that really ran are measured by the same definitions: [`measure`].
+//!
 //! **Invariant:** no file, clock, environment variable, thread or terminal in here. A run is its inputs and its seed.
 
 pub use crate::{
     fields::WorkloadError,
     foresee::{Foreseen, MeasuredJob, foresee_periods, foresee_resize, foresee_staging},
     io::{Contender, IoSettings, Knowledge, MOST_PREDICTORS, Model, SimulationError, compare, simulate},
+    measured::{RealJob, bandwidth_alone_bps, common_frame_s, measure, phases_of},
     metrics::{JobOutcome, Outcome, Timeline},
     workload::{JobSpec, Mix, Workload},
 };
@@ -26,6 +29,7 @@ mod engine;
 mod fields;
 mod foresee;
 mod io;
+mod measured;
 mod metrics;
 mod storage;
 pub mod system;

@@ -1,18 +1,14 @@
 //! The report's metrics, from what each job did when.
 
+use iotide_sim::RealJob;
+
+pub(super) use iotide_analysis::Phase;
+
 /// The stretch of time that is measured: from when the storage is busy to before jobs end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub(super) begin_s: f64,
     pub(super) end_s: f64,
-}
-
-/// One I/O phase of one job.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Phase {
-    pub(super) start_s: f64,
-    pub(super) end_s: f64,
-    pub(super) bytes: f64,
 }
 
 /// How a run went.
@@ -28,57 +24,29 @@ pub(super) struct Metrics {
 ///
 /// Phases that reach over an end of the frame count for the part inside.
 pub(super) fn metrics(jobs: &[Vec<Phase>], frame: Frame, bandwidth_bps: f64) -> Metrics {
-    let length_s = frame.end_s - frame.begin_s;
-    let mut stretches = Vec::new();
-    let mut slowdowns = Vec::new();
-    let mut computed_s = 0.0;
-    for phases in jobs {
-        let (mut cpu_s, mut bytes, mut computes_from_s) = (0.0, 0.0, 0.0_f64);
-        for phase in phases {
-            cpu_s += inside(frame, computes_from_s, phase.start_s);
-            let share = inside(frame, phase.start_s, phase.end_s) / (phase.end_s - phase.start_s).max(1e-9);
-            bytes += share * phase.bytes;
-            computes_from_s = phase.end_s;
-        }
-        cpu_s += inside(frame, computes_from_s, f64::INFINITY);
-        let io_s = bytes / bandwidth_bps;
-        stretches.push(length_s / (cpu_s + io_s));
-        if io_s > 0.0 {
-            slowdowns.push((length_s - cpu_s) / io_s);
-        }
-        computed_s += cpu_s;
-    }
+    let outcome = iotide_sim::measure(&real_jobs(jobs), [frame.begin_s, frame.end_s], bandwidth_bps);
     Metrics {
-        max_stretch: stretches.iter().copied().fold(0.0, f64::max),
-        geomean_stretch: geomean(&stretches),
-        io_slowdown: geomean(&slowdowns),
-        utilization: computed_s / (jobs.len() as f64 * length_s),
+        max_stretch: outcome.max_stretch.unwrap_or(f64::NAN),
+        geomean_stretch: outcome.geomean_stretch.unwrap_or(f64::NAN),
+        io_slowdown: outcome.io_slowdown.unwrap_or(f64::NAN),
+        utilization: outcome.utilization,
     }
 }
 
-fn inside(frame: Frame, from_s: f64, to_s: f64) -> f64 {
-    (to_s.min(frame.end_s) - from_s.max(frame.begin_s)).max(0.0)
-}
-
-fn geomean(values: &[f64]) -> f64 {
-    (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp()
+/// All jobs are there from the beginning, and run on after the experiment has ended.
+fn real_jobs(jobs: &[Vec<Phase>]) -> Vec<RealJob> {
+    let job = |phases: &Vec<Phase>| RealJob {
+        name: String::new(),
+        there_s: [0.0, f64::INFINITY],
+        phases: phases.clone(),
+    };
+    jobs.iter().map(job).collect()
 }
 
 /// Returns the median bandwidth of the phases during which no other job had one, over all runs.
 pub(super) fn isolated_bandwidth_bps(runs: &[&Vec<Vec<Phase>>]) -> Option<f64> {
-    let mut alone = Vec::new();
-    for run in runs {
-        for (index, phases) in run.iter().enumerate() {
-            let others =
-                || run.iter().enumerate().filter(|(other, _)| *other != index).flat_map(|(_, other)| other);
-            for phase in phases {
-                if others().all(|other| other.end_s <= phase.start_s || other.start_s >= phase.end_s) {
-                    alone.push(phase.bytes / (phase.end_s - phase.start_s));
-                }
-            }
-        }
-    }
-    (!alone.is_empty()).then(|| median(&alone))
+    let runs: Vec<Vec<RealJob>> = runs.iter().map(|jobs| real_jobs(jobs)).collect();
+    iotide_sim::bandwidth_alone_bps(runs.iter().map(Vec::as_slice))
 }
 
 /// Returns the median; the mean of the two in the middle of an even number.
@@ -131,32 +99,6 @@ mod tests {
 
     fn phase(start_s: f64, end_s: f64, bytes: f64) -> Phase {
         Phase { start_s, end_s, bytes }
-    }
-
-    #[test]
-    fn a_job_alone_is_not_stretched() {
-        let phases =
-            (0..10).map(|n| f64::from(n) * 10.0).map(|at_s| phase(at_s + 8.0, at_s + 10.0, 200.0)).collect();
-        let metrics = metrics(&[phases], Frame { begin_s: 20.0, end_s: 80.0 }, 100.0);
-        for value in [metrics.max_stretch, metrics.geomean_stretch, metrics.io_slowdown] {
-            assert!((value - 1.0).abs() < 1e-9, "{metrics:?}");
-        }
-        assert!((metrics.utilization - 0.8).abs() < 1e-9);
-    }
-
-    #[test]
-    fn phases_over_the_edge_count_for_the_part_inside() {
-        // Computes 0–8, I/O 8–12 at half the bandwidth; the frame cuts the phase in the middle.
-        let metrics = metrics(&[vec![phase(8.0, 12.0, 200.0)]], Frame { begin_s: 0.0, end_s: 10.0 }, 100.0);
-        assert!((metrics.io_slowdown - 2.0).abs() < 1e-9);
-        assert!((metrics.max_stretch - 10.0 / 9.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn only_phases_that_nobody_shared_tell_the_bandwidth() {
-        let run = vec![vec![phase(0.0, 1.0, 100.0), phase(5.0, 7.0, 100.0)], vec![phase(6.0, 8.0, 100.0)]];
-        assert_eq!(isolated_bandwidth_bps(&[&run]), Some(100.0));
-        assert_eq!(isolated_bandwidth_bps(&[]), None);
     }
 
     #[test]

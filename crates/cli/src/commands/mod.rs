@@ -29,6 +29,8 @@ mod decisions;
 #[cfg(feature = "system")]
 mod demo;
 mod detect;
+#[cfg(feature = "system")]
+mod doctor;
 mod document;
 mod follow;
 mod info;
@@ -39,6 +41,7 @@ mod jobs;
 mod ladder;
 #[cfg(feature = "system")]
 mod library;
+mod measure;
 mod model;
 #[cfg(feature = "system")]
 mod mount;
@@ -79,6 +82,7 @@ pub(crate) enum Command {
     Report(report::ReportArgs),
     Compare(compare::CompareArgs),
     Why(Box<why::WhyArgs>),
+    Measure(Box<measure::MeasureArgs>),
     Info(info::InfoArgs),
     Convert(convert::ConvertArgs),
     Model(model::ModelArgs),
@@ -115,6 +119,8 @@ pub(crate) enum Command {
     Ioskel(ioskel::IoskelArgs),
     #[cfg(feature = "system")]
     Demo(demo::DemoArgs),
+    #[cfg(feature = "system")]
+    Doctor(doctor::DoctorArgs),
     Config(config::ConfigArgs),
     #[cfg(feature = "system")]
     Library(library::LibraryArgs),
@@ -133,6 +139,7 @@ impl Command {
             | Command::Mount(_)
             | Command::Arbiter(_)
             | Command::Stage(_)
+            | Command::Doctor(_)
             | Command::Library(_) => true,
             Command::Completions(_) => true,
             Command::Config(args) => args.is_example(),
@@ -151,6 +158,7 @@ impl Command {
             Command::Report(args) => report::run(ui, args),
             Command::Compare(args) => compare::run(ui, args),
             Command::Why(args) => why::run(ui, args),
+            Command::Measure(args) => measure::run(ui, args),
             Command::Info(args) => info::run(ui, args),
             Command::Convert(args) => convert::run(ui, args),
             Command::Model(args) => model::run(ui, args),
@@ -187,6 +195,8 @@ impl Command {
             Command::Ioskel(args) => ioskel::run(ui, args),
             #[cfg(feature = "system")]
             Command::Demo(args) => demo::run(ui, args),
+            #[cfg(feature = "system")]
+            Command::Doctor(args) => doctor::run(ui, args),
             Command::Config(args) => config::run(ui, args),
             #[cfg(feature = "system")]
             Command::Library(args) => library::run(ui, args),

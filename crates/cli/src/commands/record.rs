@@ -27,6 +27,7 @@ mod child;
 mod live;
 mod stream;
 
+pub(super) use live::usable_directory as pages_directory;
 use stream::Listener;
 
 /// Run a program and trace its I/O

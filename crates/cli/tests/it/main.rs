@@ -78,6 +78,9 @@ mod info;
 /// `iotide compare`: what differs, what is noise, and the status for CI.
 mod closed_loop;
 mod compare;
+mod measure;
+
+mod doctor;
 
 /// `iotide convert`: forms, losses, and what is left behind when it fails.
 mod convert;

@@ -35,7 +35,8 @@ pub(super) fn directory(ui: &mut Ui) -> Option<PathBuf> {
     }
 }
 
-fn usable_directory() -> anyhow::Result<PathBuf> {
+/// Returns the directory of the pages, if something can be made in it.
+pub(in crate::commands) fn usable_directory() -> anyhow::Result<PathBuf> {
     let directory = iotide_private::pages_directory()
         .context("there is no directory for them")
         .hint("`IOTIDE_LIVE=DIR` names one")?;

@@ -305,6 +305,11 @@ fn the_period_of_a_job_is_found_by_its_name_alone_in_bytes_and_in_any_metric() {
         let period_s = found["runs"][0]["period"]["period_s"].as_f64();
         assert!(period_s.is_some_and(is_right), "{true_s} s, {metric:?}: {found:#}");
     }
+    let fared = ask(&dir, &["measure", "--jobs", "4711", "--format", "json"]);
+    let fared: serde_json::Value = serde_json::from_slice(&fared.stdout).unwrap();
+    let of_job = &fared["measure"]["jobs"][0];
+    assert!(of_job["n_phases"].as_u64().unwrap() >= 2, "{fared:#}");
+    assert!((of_job["stretch"].as_f64().unwrap() - 1.0).abs() < 0.2, "alone: {fared:#}");
     let none = ask(&dir, &["detect", "--job", "4711", "--metric", "nothing"]);
     assert!(!none.status.success());
     let said = String::from_utf8_lossy(&none.stderr);
