@@ -1,6 +1,7 @@
 //! Asking the daemon, for commands that do so among other things.
 
-use std::path::Path;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 #[cfg(feature = "system")]
@@ -29,7 +30,18 @@ pub(super) fn ask_at(socket: &Path, path: &str) -> anyhow::Result<Vec<u8>> {
 
 /// Asks the daemon to do something.
 pub(super) fn send(method: &str, path: &str, body: &[u8]) -> anyhow::Result<Vec<u8>> {
-    send_to(&Config::held().daemon(), method, path, body)
+    let stated = STATED.with_borrow(Clone::clone);
+    send_to(&stated.unwrap_or_else(|| Config::held().daemon()), method, path, body)
+}
+
+thread_local! {
+    /// The daemon to ask in this thread, where it is not that of the settings: a program that asks in its own process may know several.
+    static STATED: RefCell<Option<PathBuf>> = const { RefCell::new(None) };
+}
+
+/// Asks this daemon from now on, in this thread; `None` asks that of the settings.
+pub(crate) fn ask_daemon_at(socket: Option<PathBuf>) {
+    STATED.set(socket);
 }
 
 #[cfg(feature = "system")]

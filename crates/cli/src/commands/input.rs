@@ -123,7 +123,8 @@ impl ReadingArgs {
         self.one_run
     }
 
-    fn runs(&self, traces: &[PathBuf]) -> Vec<Input> {
+    /// The runs that traces are of.
+    pub(crate) fn runs(&self, traces: &[PathBuf]) -> Vec<Input> {
         match self.one_run {
             true => vec![Input::files(traces)],
             false => traces.iter().map(Input::file).collect(),

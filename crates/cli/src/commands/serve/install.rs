@@ -68,7 +68,7 @@ const PARTS: [Part; 4] = [
 const PACKAGED: &str = "/usr/bin/iotide";
 
 pub(super) fn run(ui: &mut Ui, args: &InstallArgs) -> anyhow::Result<ExitStatus> {
-    let program = env::current_exe().and_then(|program| program.canonicalize());
+    let program = iotide_private::own_program().and_then(|program| program.canonicalize());
     let program = program.context("cannot find this program")?;
     let shown = program.to_str().filter(|path| !path.contains([' ', '%', '$', '"', '\\', '\n']));
     let shown = shown.with_context(|| format!("a unit cannot name {}", program.display()))?;

@@ -62,7 +62,7 @@ impl TurnArgs {
             .filter(|name| !is_ours(name) && !name.is_empty())
             .map(Into::into)
             .collect();
-        let mut command = Command::new(env::current_exe().context("where is this program?")?);
+        let mut command = Command::new(iotide_private::own_program().context("where is this program?")?);
         if job.is_none() {
             command.env(IS_GUESSED, "1");
         }
