@@ -379,8 +379,8 @@ impl Fault {
         let hint = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>());
         Self {
             kind: kind_of(error),
-            message: printable(&format!("{error:#}")).into_owned(),
-            hint: hint.map(|hinted| printable(&hinted.hint).into_owned()),
+            message: printable(&format!("{error:#}")),
+            hint: hint.map(|hinted| printable(&hinted.hint)),
         }
     }
 

@@ -29,7 +29,7 @@ pub use crate::files::{
     open_to_read, temporary_files,
 };
 pub use crate::pages::{SITE_PAGES, pages_directory};
-pub use crate::program::{own_program, set_own_program};
+pub use crate::program::{own_arguments, own_program, set_own_program};
 pub use crate::secrets::{open_secret, write_secret};
 pub use crate::shares::{Limits, OTHERS, Share, Shares};
 pub use crate::sockets::{OwnSocket, connect_within, is_our_user, peer_user};

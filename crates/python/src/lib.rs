@@ -124,9 +124,7 @@ fn ask<'py>(
 /// Runs the program `iotide`, in the place of Python; returns its status. `program` is the file that starts it again.
 #[pyfunction]
 fn main(py: Python<'_>, args: Vec<OsString>, program: Option<PathBuf>) -> u8 {
-    if let Some(program) = program {
-        iotide_private::set_own_program(program);
-    }
+    iotide_private::set_own_program(program, args.clone());
     py.detach(move || iotide_cli::run_program(with_program(args)).code())
 }
 

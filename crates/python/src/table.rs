@@ -121,7 +121,7 @@ impl Table {
         // The interface lets a producer keep to the schema it has.
         drop(requested_schema);
         let stream = ArrayStream::new(Arc::clone(&self.fields), self.stream());
-        PyCapsule::new(py, stream, Some(c"arrow_array_stream".to_owned()))
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 }
 

@@ -1,6 +1,5 @@
 //! `iotide serve install`: the daemon as a service, where no package brings it.
 
-use std::env;
 use std::fs::Permissions;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};

@@ -67,7 +67,7 @@ impl TurnArgs {
             command.env(IS_GUESSED, "1");
         }
         let job = job.unwrap_or_else(|| name_of(src));
-        command.args(env::args_os().skip(1)).env(JOB_OF, &job);
+        command.args(iotide_private::own_arguments()).env(JOB_OF, &job);
         for name in ["IOTIDE_DIR", "IOTIDE_STREAM", "IOTIDE_KEEP", "IOTIDE_GATE"] {
             command.env_remove(name);
         }
