@@ -57,9 +57,9 @@ pub struct Answered {
 pub struct Fault {
     /// Its kind.
     pub kind: FaultKind,
-    /// What is wrong.
+    /// Message.
     pub message: String,
-    /// What to do about it.
+    /// Advice on it.
     pub hint: Option<String>,
 }
 
@@ -74,7 +74,7 @@ pub enum FaultKind {
     Other,
 }
 
-/// What is kept of what would be printed.
+/// Keeps what would be printed.
 pub(crate) struct Held {
     pub(crate) asker: Asker,
     out: Out,
@@ -110,8 +110,7 @@ impl Write for Out {
 /// belongs into a process of its own.
 pub fn ask(args: Vec<OsString>, asker: Asker) -> Answered {
     ask_daemon_at(asker.daemon.clone());
-    let held =
-        Held { asker, out: Out::default(), words: None, notes: Vec::new(), faults: Vec::new() };
+    let held = Held { asker, out: Out::default(), words: None, notes: Vec::new(), faults: Vec::new() };
     let out = held.out();
     let mut ui = Ui::holding(held);
     let status = crate::run_args(&mut ui, args);

@@ -8,8 +8,8 @@
 // The analysis side alone uses less of what all commands share.
 #![cfg_attr(not(feature = "system"), allow(dead_code))]
 
-use std::fmt::Write as _;
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
@@ -39,7 +39,7 @@ pub fn run_program(args: Vec<OsString>) -> ExitStatus {
     run_args(&mut Ui::new(), args)
 }
 
-/// Parses the arguments and runs the command; errors are told to `ui`.
+/// Parses the arguments and runs the command; errors go to `ui`.
 fn run_args(ui: &mut Ui, args: Vec<OsString>) -> ExitStatus {
     if Config::held().has_binary_units() {
         iotide_report::text::use_binary_units();

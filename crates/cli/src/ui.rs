@@ -384,7 +384,7 @@ impl Fault {
         }
     }
 
-    /// What is wrong with a command line, in clap's words.
+    /// A mistake in a command line, in clap's words.
     pub(crate) fn of_usage(error: &clap::Error) -> Self {
         let message = error.render().to_string();
         let message = message.trim_start_matches("error: ").trim_end().to_owned();

@@ -35,7 +35,7 @@ struct ArrowSchema {
     private_data: *mut c_void,
 }
 
-/// What a stream gives at its end: an array that is released.
+/// End of a stream: an array that is released.
 const ENDED: ArrowArray = ArrowArray {
     length: 0,
     null_count: 0,
@@ -73,7 +73,7 @@ pub(crate) struct ArrayStream {
     private_data: *mut c_void,
 }
 
-/// What a stream keeps.
+/// State of a stream.
 struct Streaming {
     fields: Arc<Vec<Field>>,
     batches: Receiver<Result<Rows, Fault>>,
@@ -145,7 +145,7 @@ unsafe extern "C" fn stream_release(stream: *mut ArrayStream) {
     }
 }
 
-/// What a schema's pointers lead to.
+/// Owner of what a schema's pointers lead to.
 struct Named {
     _format: CString,
     _name: CString,
@@ -153,7 +153,12 @@ struct Named {
     dictionary: *mut ArrowSchema,
 }
 
-fn schema(format: &str, name: &str, children: Vec<ArrowSchema>, dictionary: Option<ArrowSchema>) -> ArrowSchema {
+fn schema(
+    format: &str,
+    name: &str,
+    children: Vec<ArrowSchema>,
+    dictionary: Option<ArrowSchema>,
+) -> ArrowSchema {
     let format = CString::new(format).unwrap_or_default();
     let name = CString::new(name.replace('\0', " ")).unwrap_or_default();
     let (format_start, name_start) = (format.as_ptr(), name.as_ptr());
@@ -187,7 +192,8 @@ unsafe extern "C" fn schema_release(schema: *mut ArrowSchema) {
     // SAFETY: called once, with a schema that `schema` made. A child that was taken out has no `release` any more.
     unsafe {
         let named = Box::from_raw((*schema).private_data.cast::<Named>());
-        for &child in named.children.iter().chain((!named.dictionary.is_null()).then_some(&named.dictionary)) {
+        for &child in named.children.iter().chain((!named.dictionary.is_null()).then_some(&named.dictionary))
+        {
             if let Some(release) = (*child).release {
                 release(child);
             }
@@ -197,7 +203,7 @@ unsafe extern "C" fn schema_release(schema: *mut ArrowSchema) {
     }
 }
 
-/// What an array's pointers lead to.
+/// Owner of what an array's pointers lead to.
 #[derive(Default)]
 struct Built {
     buffers: Vec<*const c_void>,

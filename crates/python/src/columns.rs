@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyList};
 /// Rows handed over at once: a few megabytes.
 pub(crate) const ROWS: usize = 1 << 16;
 
-/// What a column holds.
+/// Kind of values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Int,
@@ -153,7 +153,6 @@ impl Growing {
             Kind::Int => self.ints.push(0),
             Kind::Unsigned => self.unsigned.push(0),
             Kind::Float => self.floats.push(0.0),
-            // A place that no list has: whoever forgets to look at the mask finds nothing.
             Kind::Words => self.codes.push(0),
         }
     }

@@ -297,12 +297,13 @@ impl Darshan {
             Some(module) => name == module,
             None => true,
         };
-        let n_rows = self.log.modules.iter().filter(|module| is_wanted(&module.name)).filter_map(|module| {
-            match &module.data {
-                ModuleData::Dxt(dxt) => Some(dxt.totals.read_segments + dxt.totals.write_segments),
-                _ => None,
-            }
-        });
+        let n_rows =
+            self.log.modules.iter().filter(|module| is_wanted(&module.name)).filter_map(
+                |module| match &module.data {
+                    ModuleData::Dxt(dxt) => Some(dxt.totals.read_segments + dxt.totals.write_segments),
+                    _ => None,
+                },
+            );
         let n_rows = n_rows.sum();
         let ops = Arc::new(Words::of(["read", "write"]));
         let fields = vec![
@@ -319,7 +320,8 @@ impl Darshan {
             Field::words("file", &paths.words),
         ];
         Ok(Table::new(fields, Some(n_rows), move |rows| {
-            for (nth, module) in log.modules.iter().enumerate().filter(|(_, module)| is_wanted(&module.name)) {
+            for (nth, module) in log.modules.iter().enumerate().filter(|(_, module)| is_wanted(&module.name))
+            {
                 let mut n_seen = [0, 0];
                 let (mut host, mut file) = (usize::MAX, usize::MAX);
                 let mut flow = ControlFlow::Continue(());

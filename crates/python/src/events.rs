@@ -19,19 +19,23 @@ use crate::columns::{Kind, Words};
 use crate::table::{Field, RowSink, Table};
 use crate::{exception, waiting, with_program};
 
-/// What a trace says of itself beside its events, in the order of the Python class.
-type About = (Option<f64>, Option<u64>, Option<String>, Option<String>, Option<String>, Option<f64>, Vec<String>);
+/// Facts that a trace states beside its events, in the order of the Python class.
+type About =
+    (Option<f64>, Option<u64>, Option<String>, Option<String>, Option<String>, Option<f64>, Vec<String>);
 
 /// Reads the events of a trace, whose paths and reading options are arguments of the command line.
 #[pyfunction]
 #[pyo3(signature = (args, progress=None))]
-pub(crate) fn read(py: Python<'_>, args: Vec<OsString>, progress: Option<Py<PyAny>>) -> PyResult<(Table, About)> {
+pub(crate) fn read(
+    py: Python<'_>,
+    args: Vec<OsString>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(Table, About)> {
     let spooled = waiting(py, progress, move |_| spool(args))?;
     let (spool, Conversion { n_events, info, losses }) = spooled.map_err(|fault| exception(py, &fault))?;
     let job = info.job;
     let losses = losses.into_iter().map(|loss| loss.what).collect();
-    let about =
-        (job.run_time_s, job.n_procs, job.user, job.exe, job.job_id, job.start_time_unix_s, losses);
+    let about = (job.run_time_s, job.n_procs, job.user, job.exe, job.job_id, job.start_time_unix_s, losses);
     Ok((table_of(spool, n_events, &info.files), about))
 }
 
@@ -98,7 +102,8 @@ struct Events<'a, 'b> {
 
 impl EventSink for Events<'_, '_> {
     fn event(&mut self, event: Event) -> ControlFlow<()> {
-        let [rank, op, start, end, bytes, file, layer, grain, calls] = self.rows.columns.as_mut_slice() else {
+        let [rank, op, start, end, bytes, file, layer, grain, calls] = self.rows.columns.as_mut_slice()
+        else {
             return ControlFlow::Break(());
         };
         rank.int(event.rank.0.into());

@@ -27,7 +27,7 @@ mod table;
 /// How often Ctrl-C is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What a thread that works says.
+/// Message of a thread that works.
 enum Said<T> {
     Progress(String),
     Done(T),
@@ -108,9 +108,8 @@ fn ask<'py>(
     progress: Option<Py<PyAny>>,
     daemon: Option<PathBuf>,
 ) -> PyResult<(u8, Bound<'py, PyBytes>, Option<String>, Vec<String>, Vec<Py<PyAny>>)> {
-    let answered = waiting(py, progress, move |asker| {
-        iotide_cli::ask(with_program(args), Asker { daemon, ..asker })
-    })?;
+    let answered =
+        waiting(py, progress, move |asker| iotide_cli::ask(with_program(args), Asker { daemon, ..asker }))?;
     let faults = answered.faults.iter().map(|fault| exception(py, fault).into_value(py).into_any());
     Ok((
         answered.status.code(),

@@ -42,11 +42,14 @@ impl Predictor {
 
     /// Takes an event; returns a prediction if there is a new one.
     fn push(&mut self, op: &str, start: f64, end: f64, bytes: f64, rank: i32) -> PyResult<Option<String>> {
-        let op = Op::from_name(op)
-            .ok_or_else(|| PyValueError::new_err(format!("op {op}: known are read, write, open, close, seek, stat, sync")))?;
+        let op = Op::from_name(op).ok_or_else(|| {
+            PyValueError::new_err(format!("op {op}: known are read, write, open, close, seek, stat, sync"))
+        })?;
         let (start, end) = (moment(start)?, moment(end)?);
         if end < start || !(bytes.is_finite() && bytes >= 0.0) {
-            return Err(PyValueError::new_err("an event ends after it starts and moves no fewer than 0 bytes"));
+            return Err(PyValueError::new_err(
+                "an event ends after it starts and moves no fewer than 0 bytes",
+            ));
         }
         let prediction = self.inner.push_event(&Event::data(op, Rank(rank), start, end, bytes));
         Ok(self.said(prediction))
@@ -71,7 +74,7 @@ impl Predictor {
         self.said(prediction)
     }
 
-    /// What of the stream could not be used.
+    /// Events that could not be used.
     #[getter]
     fn losses(&self) -> Vec<String> {
         self.inner.losses().into_iter().map(|loss| loss.what).collect()

@@ -12,7 +12,7 @@ use crate::arrow::ArrayStream;
 use crate::columns::{Batch, Growing, Kind, ROWS, Rows, Words, take_rows};
 use crate::{LOOK_EVERY, exception};
 
-/// The name of a column, and what it holds.
+/// A column: its name, the kind of its values, and its texts.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     pub(crate) name: String,

@@ -15,7 +15,9 @@ import pytest
 def command_line(*args: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Runs the program `iotide` that came with the package."""
     program = [sys.executable, "-m", "iotide", *args]
-    ended = subprocess.run(program, capture_output=True, text=True, check=False)
+    # As wide as answers are in Python.
+    environment = {**os.environ, "COLUMNS": "100"}
+    ended = subprocess.run(program, capture_output=True, text=True, check=False, env=environment)
     assert not check or ended.returncode in (0, 1), ended.stderr
     return ended
 

@@ -59,7 +59,8 @@ def test_a_table_can_be_left_and_outlived(tmp_path: Path) -> None:
 def test_a_text_that_does_not_exist_is_none(tmp_path: Path) -> None:
     (tmp_path / "run.csv").write_text("rank,op,start,end,bytes,file\n0,write,0,1,5,\n1,write,1,2,5,/a\n")
     events = iotide.read(tmp_path / "run.csv")
-    assert events.to_pandas()["file"].tolist() == [None, "/a"] == pyarrow.table(events)["file"].to_pylist()
+    assert events["file"].tolist() == [None, "/a"] == pyarrow.table(events)["file"].to_pylist()
+    assert events.to_pandas()["file"].isna().tolist() == [True, False]
     assert "/a" in events._repr_html_()
 
 
@@ -69,7 +70,7 @@ def test_other_data_frames_take_it(run: Path) -> None:
 
 
 def darshan_logs(logs: Path) -> list[Path]:
-    return sorted(path for path in logs.rglob("*.darshan") if path.stat().st_size < 3_000_000)[:12]
+    return sorted(path for path in logs.rglob("*.darshan") if path.stat().st_size < 200_000)[:8]
 
 
 def test_tables_of_darshan_add_up_to_what_info_says(logs: Path, document: Any) -> None:
@@ -80,15 +81,13 @@ def test_tables_of_darshan_add_up_to_what_info_says(logs: Path, document: Any) -
             continue
         told = document("info", str(path))["runs"][0]
         assert log.job.to_dict() == told["job"] and log.info.to_dict() == document("info", str(path))
-        counters = log.counters.to_pandas()
+        sums_of = log.counters.to_pandas().groupby(["module", "counter"])["value"].sum()
         for name, module in told["modules"].items():
             if not module["totals"] or name == "LUSTRE":
                 continue
-            of_module = counters[counters["module"] == name]
             records = log.records(name).to_pandas()
             for counter, total in module["totals"].items():
-                long = of_module["value"][of_module["counter"] == counter].sum()
-                assert long == pytest.approx(total, rel=1e-9) == records[counter].sum(), (path, counter)
+                assert sums_of[name, counter] == pytest.approx(total, rel=1e-9) == records[counter].sum(), (path, counter)
         dxt = log.dxt
         segments = dxt.to_pandas()
         assert len(segments) == len(dxt)

@@ -6,7 +6,7 @@ import html
 import json
 import warnings
 from collections.abc import Mapping as AbstractMapping
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Type, TypeVar, Union
 
 from . import _iotide
 from ._arguments import Inputs
@@ -181,6 +181,9 @@ class Answer:
         return f'<iframe {frame} srcdoc="{html.escape(page, quote=True)}"></iframe>'
 
 
+A = TypeVar("A", bound=Answer)
+
+
 class ModelAnswer(Answer):
     """Models of how metrics scale."""
 
@@ -200,9 +203,7 @@ class ModelAnswer(Answer):
 
     def _at(self, at: Dict[str, Any], what: str) -> Any:
         n_points = max((len(values) for values in at.values() if hasattr(values, "__len__")), default=None)
-        nth = lambda values, i: values[i] if hasattr(values, "__len__") else values  # noqa: E731
-        points = [{name: nth(values, i) for name, values in at.items()} for i in range(n_points or 1)]
-        texts = [",".join(f"{name}={value}" for name, value in point.items()) for point in points]
+        texts = [",".join(f"{name}={_nth(values, i)}" for name, values in at.items()) for i in range(n_points or 1)]
         before = [arg for arg in self._args if not arg.startswith("--at=")]
         where = before.index("--")
         args = [*before[:where], *(f"--at={text}" for text in texts), *before[where:]]
@@ -212,6 +213,10 @@ class ModelAnswer(Answer):
             values = [_plain(prediction[what]) for prediction in model["predictions"]]
             answers[(model["callpath"], model["metric"])] = values if n_points is not None else values[0]
         return next(iter(answers.values())) if len(answers) == 1 else answers
+
+
+def _nth(values: Any, i: int) -> Any:
+    return values[i] if hasattr(values, "__len__") else values
 
 
 def _plain(value: Any) -> Any:
@@ -259,10 +264,10 @@ def ask(
     command: Sequence[str],
     args: Sequence[str],
     inputs: Inputs,
-    progress: Progress = None,
-    answer: Callable[..., Answer] = Answer,
+    progress: Progress,
+    answer: Type[A],
     daemon: Optional[str] = None,
-) -> Any:
+) -> A:
     """Asks a question."""
     told = told_or_raise([*command, "--format=json", *args], progress, daemon)
     return answer(command, args, inputs, told)

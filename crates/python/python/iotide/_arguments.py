@@ -26,7 +26,7 @@ def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         return ",".join(f"{key}={_text(part)}" for key, part in value.items())
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        return str(os.fspath(value))
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)

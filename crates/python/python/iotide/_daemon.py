@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, List, Optional, Type, Union
 
-from ._answers import Answer, ModelAnswer, ask
-from ._arguments import Inputs, options
+from ._answers import A, Answer, ModelAnswer, ask
+from ._arguments import Inputs
+from ._arguments import options as _options
 from ._errors import DaemonError, Error, UsageError
 
 
@@ -17,9 +18,9 @@ class Daemon:
         path = None if address is None else os.fspath(address)
         self.address: Optional[str] = path[len("unix:") :] if path and path.startswith("unix:") else path
 
-    def _ask(self, command: List[str], given: Dict[str, Any], values: List[str], answer: Any = Answer) -> Any:
+    def _ask(self, command: List[str], given: Dict[str, Any], values: List[str], answer: Type[A]) -> A:
         try:
-            return ask(command, [*options(given), "--", *values], Inputs(), None, answer, self.address)
+            return ask(command, [*_options(given), "--", *values], Inputs(), None, answer, self.address)
         except UsageError:
             raise
         except Error as error:
@@ -27,33 +28,27 @@ class Daemon:
 
     def jobs(self, **options: Any) -> Answer:
         """Lists jobs (``iotide jobs``): `user, app, since, state, search, sort, limit`."""
-        answer: Answer = self._ask(["jobs"], options, [])
-        return answer
+        return self._ask(["jobs"], options, [], Answer)
 
     def job(self, id: Union[str, int]) -> Answer:  # noqa: A002
         """Says what a job has done (``iotide job``)."""
-        answer: Answer = self._ask(["job"], {}, [str(id)])
-        return answer
+        return self._ask(["job"], {}, [str(id)])
 
     def nodes(self) -> Answer:
         """Lists the machines that report to the daemon (``iotide nodes``)."""
-        answer: Answer = self._ask(["nodes"], {}, [])
-        return answer
+        return self._ask(["nodes"], {}, [], Answer)
 
     def alarms(self) -> Answer:
         """Lists alarms: rules, what fires now and what has been (``iotide alarms``)."""
-        answer: Answer = self._ask(["alarms", "list"], {}, [])
-        return answer
+        return self._ask(["alarms", "list"], {}, [], Answer)
 
     def detect(self, id: Union[str, int], **options: Any) -> Answer:  # noqa: A002
         """Finds the period of a job that the daemon has seen (``iotide detect --job``)."""
-        answer: Answer = self._ask(["detect"], {"job": id, **options}, [])
-        return answer
+        return self._ask(["detect"], {"job": id, **options}, [], Answer)
 
     def models(self, **options: Any) -> ModelAnswer:
         """Finds how what runs measured scales: ``models(job=4711)`` or ``models(app="lmp", last=10)`` (``iotide model``)."""
-        answer: ModelAnswer = self._ask(["model"], options, [], ModelAnswer)
-        return answer
+        return self._ask(["model"], options, [], ModelAnswer)
 
     def __repr__(self) -> str:
         return f"<iotide.Daemon {self.address or 'of this machine'}>"

@@ -6,6 +6,8 @@ from typing import Callable, Iterator, List, Optional, Sequence, Tuple, Union, f
 _Progress = Optional[Callable[[str], object]]
 _Arg = Union[str, "os.PathLike[str]"]
 
+__all__: List[str]
+
 VERSION: str
 
 def ask(

@@ -7,7 +7,8 @@ import os
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from ._answers import Answer, ModelAnswer, Progress, ask
-from ._arguments import Inputs, options
+from ._arguments import Inputs
+from ._arguments import options as _options
 
 
 def _of_traces(
@@ -15,11 +16,10 @@ def _of_traces(
     traces: Iterable[Any],
     given: Mapping[str, Any],
     progress: Progress,
-    answer: Any = Answer,
-) -> Any:
+) -> Answer:
     inputs = Inputs()
     paths = inputs.paths(traces)
-    return ask(command, [*options(given), "--", *paths], inputs, progress, answer)
+    return ask(command, [*_options(given), "--", *paths], inputs, progress, Answer)
 
 
 def detect(path: Any = (), *more: Any, progress: Progress = None, **options: Any) -> Answer:
@@ -86,12 +86,8 @@ def model(points: Any = (), *more: Any, progress: Progress = None, **options: An
     given = (points, *more)
     if isinstance(points, Mapping) or hasattr(points, "columns"):
         given = (_measurements(points, parameters, inputs), *more)
-    args = [*_options_of(options), "--", *inputs.paths(given)]
-    answer: ModelAnswer = ask(["model"], args, inputs, progress, ModelAnswer)
-    return answer
-
-
-_options_of = options
+    args = [*_options(options), "--", *inputs.paths(given)]
+    return ask(["model"], args, inputs, progress, ModelAnswer)
 
 
 def _measurements(points: Any, parameters: Optional[Sequence[str]], inputs: Inputs) -> str:
@@ -125,9 +121,8 @@ def _measurements(points: Any, parameters: Optional[Sequence[str]], inputs: Inpu
 
 def _simulate(kind: str, workload: Any, given: Mapping[str, Any], progress: Progress) -> Answer:
     inputs = Inputs()
-    args = [*options(given), "--", *([] if workload is None else [inputs.path(workload, "workload")])]
-    answer: Answer = ask(["simulate", kind], args, inputs, progress)
-    return answer
+    args = [*_options(given), "--", *([] if workload is None else [inputs.path(workload, "workload")])]
+    return ask(["simulate", kind], args, inputs, progress, Answer)
 
 
 def simulate_io(workload: Any = None, *, progress: Progress = None, **options: Any) -> Answer:
@@ -168,5 +163,4 @@ def label_many(paths: Iterable[Any], *, workers: Optional[int] = None, progress:
     inputs = Inputs()
     files = inputs.paths(paths)
     jobs = {} if workers is None else {"jobs": workers}
-    answer: Labels = ask(["categorize"], [*_options_of({**jobs, **options}), "--", *files], inputs, progress, Labels)
-    return answer
+    return ask(["categorize"], [*_options({**jobs, **options}), "--", *files], inputs, progress, Labels)

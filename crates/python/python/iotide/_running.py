@@ -50,7 +50,7 @@ def record(
     The trace is a directory, which every question takes: ``iotide.detect(iotide.record(["./simulation"]))``.
     """
     folder = Path(cwd or ".", output if output is not None else _free_name(Path(cwd or "."))).resolve()
-    args = [*_options_of({"output": str(folder), **options}, allowed=["output"]), "--", *map(os.fspath, argv)]
+    args = [*_options_of({"output": str(folder), **options}, allowed=["output"]), "--", *(os.fspath(arg) for arg in argv)]
     command = [sys.executable, "-m", "iotide", "record", *args]
     with subprocess.Popen(command, cwd=cwd, env=env, stderr=subprocess.PIPE, bufsize=0) as running:
         said: List[str] = []

@@ -9,7 +9,7 @@ from . import _iotide
 
 if TYPE_CHECKING:
     import numpy
-    import pandas
+    import pandas  # type: ignore[import-untyped, unused-ignore]
 
 _SHOWN = 10
 

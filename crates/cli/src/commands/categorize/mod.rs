@@ -185,7 +185,11 @@ fn label_all(
     let mut labelled: Vec<_> = std::thread::scope(|scope| {
         let others: Vec<_> = (1..n_workers.min(runs.len())).map(|_| scope.spawn(work)).collect();
         let mut done = work();
-        done.extend(others.into_iter().flat_map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))));
+        done.extend(
+            others
+                .into_iter()
+                .flat_map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
+        );
         done
     });
     labelled.sort_by_key(|(at, _)| *at);
