@@ -32,7 +32,7 @@ class Daemon:
 
     def job(self, id: Union[str, int]) -> Answer:  # noqa: A002
         """Says what a job has done (``iotide job``)."""
-        return self._ask(["job"], {}, [str(id)])
+        return self._ask(["job"], {}, [str(id)], Answer)
 
     def nodes(self) -> Answer:
         """Lists the machines that report to the daemon (``iotide nodes``)."""
