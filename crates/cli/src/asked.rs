@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::io;
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,18 +10,21 @@ use clap::Parser as _;
 use iotide_api::{Error, Input, OpenOptions};
 
 use crate::ExitStatus;
-use crate::commands::{InputArgs, advised, ask_daemon_at};
+use crate::commands::{Daemon, InputArgs, advised, ask_daemon_at, get_from_daemon};
 use crate::ui::Ui;
+
+/// Hears how far the work is.
+pub type Progress = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Who asks: hears how far the work is, and can stop it.
 #[derive(Clone, Default)]
 pub struct Asker {
     /// Hears how far the work is.
-    pub progress: Option<Arc<dyn Fn(&str) + Send + Sync>>,
+    pub progress: Option<Progress>,
     /// Set to stop work that can be stopped; what was done by then is not an answer.
     pub stop: Arc<AtomicBool>,
-    /// The socket of the daemon to ask, if it is not that of the settings.
-    pub daemon: Option<PathBuf>,
+    /// The daemon to ask, if it is not that of the settings.
+    pub daemon: Option<Daemon>,
 }
 
 impl Asker {
@@ -120,6 +122,12 @@ pub fn ask(args: Vec<OsString>, asker: Asker) -> Answered {
     Answered { status, out, words, notes, faults }
 }
 
+/// Asks a daemon for a path of its HTTP API; `None` is the daemon of the settings.
+pub fn ask_daemon(daemon: Option<Daemon>, path: &str) -> Result<Vec<u8>, Fault> {
+    ask_daemon_at(daemon);
+    get_from_daemon(path).map_err(|error| Fault::of(&error))
+}
+
 /// Reads arguments that name traces and say how they are read, as those of `iotide info`.
 pub fn inputs(args: Vec<OsString>) -> Result<(Vec<Input>, OpenOptions), Fault> {
     #[derive(clap::Parser)]
@@ -151,7 +159,7 @@ mod tests {
     fn an_answer_is_kept_with_its_words_and_a_mistake_with_its_kind() {
         let dir = iotide_testkit::FreshDir::new("asked");
         let rows: String = (0..20).map(|i| format!("0,write,{},{}.5,1000000\n", 10 * i, 10 * i)).collect();
-        let path = dir.write("run.csv", &format!("rank,op,start,end,bytes\n{rows}")).display().to_string();
+        let path = dir.write("run.csv", format!("rank,op,start,end,bytes\n{rows}")).display().to_string();
         let answered = asked(&["detect", "--format", "json", &path]);
         assert_eq!(answered.status, ExitStatus::Done);
         assert!(answered.out.starts_with(b"{\n  \"schema\": \"iotide/1\""));

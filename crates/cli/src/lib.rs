@@ -18,7 +18,8 @@ use crate::commands::{Command, expand_name};
 use crate::config::Config;
 use crate::ui::{Hint as _, ReaderGone, Ui};
 
-pub use crate::asked::{Answered, Asker, Fault, FaultKind, ask, inputs};
+pub use crate::asked::{Answered, Asker, Fault, FaultKind, Progress, ask, ask_daemon, inputs};
+pub use crate::commands::Daemon;
 
 mod asked;
 mod commands;

@@ -12,8 +12,8 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use iotide_cli::{Asker, Fault, FaultKind};
-use pyo3::exceptions::PyRuntimeError;
+use iotide_cli::{Asker, Daemon, Fault, FaultKind};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -99,6 +99,9 @@ fn with_program(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
+/// An answer for Python: status, output, the same in words, remarks, errors.
+type Told<'py> = (u8, Bound<'py, PyBytes>, Option<String>, Vec<String>, Vec<Py<PyAny>>);
+
 /// Asks the command line a question in this process. Returns its status, what it would print, the same in words, remarks and errors.
 #[pyfunction]
 #[pyo3(signature = (args, progress=None, daemon=None))]
@@ -106,8 +109,9 @@ fn ask<'py>(
     py: Python<'py>,
     args: Vec<OsString>,
     progress: Option<Py<PyAny>>,
-    daemon: Option<PathBuf>,
-) -> PyResult<(u8, Bound<'py, PyBytes>, Option<String>, Vec<String>, Vec<Py<PyAny>>)> {
+    daemon: Option<(PathBuf, Option<String>)>,
+) -> PyResult<Told<'py>> {
+    let daemon = daemon_at(daemon)?;
     let answered =
         waiting(py, progress, move |asker| iotide_cli::ask(with_program(args), Asker { daemon, ..asker }))?;
     let faults = answered.faults.iter().map(|fault| exception(py, fault).into_value(py).into_any());
@@ -118,6 +122,30 @@ fn ask<'py>(
         answered.notes,
         faults.collect(),
     ))
+}
+
+/// Asks a daemon for a path of its HTTP API.
+#[pyfunction]
+fn ask_daemon<'py>(
+    py: Python<'py>,
+    daemon: Option<(PathBuf, Option<String>)>,
+    path: String,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let daemon = daemon_at(daemon)?;
+    let body = waiting(py, None, move |_| iotide_cli::ask_daemon(daemon, &path))?;
+    body.map(|body| PyBytes::new(py, &body)).map_err(|fault| exception(py, &fault))
+}
+
+/// A daemon by its address, a path or a URL, and an access token.
+fn daemon_at(address: Option<(PathBuf, Option<String>)>) -> PyResult<Option<Daemon>> {
+    let Some((place, token)) = address else { return Ok(None) };
+    match place.to_str().filter(|text| text.starts_with("http://") || text.starts_with("https://")) {
+        Some(url) => {
+            let url = url.parse().map_err(|fault| PyValueError::new_err(format!("{url}: {fault}")))?;
+            Ok(Some(Daemon::Http { url, token }))
+        }
+        None => Ok(Some(Daemon::Socket(place))),
+    }
 }
 
 /// Runs the program `iotide`, in the place of Python; returns its status. `program` is the file that starts it again.
@@ -140,7 +168,7 @@ mod module {
     #[pymodule_export]
     use super::table::{Batches, Table};
     #[pymodule_export]
-    use super::{ask, main};
+    use super::{ask, ask_daemon, main};
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 }

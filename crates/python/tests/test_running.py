@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any, Callable
 
 import iotide
 import pytest
@@ -63,26 +65,21 @@ def test_a_predictor_finds_what_comes_next() -> None:
 
 
 COUNTING = """
-import iotide
+import iotide, sys
 counter = iotide.Counter("steps", "1")
-print(counter.is_active)
+print(counter.is_active, flush=True)
 counter.add(3)
 counter.add()
+sys.stdin.read()
 """
 
 
-def test_a_counter_counts_under_the_tracer_alone(tmp_path: Path) -> None:
+def test_a_counter_counts_under_the_tracer_alone() -> None:
     counter = iotide.Counter("steps")
     counter.add(5)
     assert not counter.is_active and "not counted" in repr(counter)
     with pytest.raises(ValueError):
         counter.add(-1)
-    pages = tmp_path / "pages"
-    pages.mkdir(mode=0o700)
-    library = command_line("library").stdout.strip()
-    environment = {**os.environ, "LD_PRELOAD": library, "IOTIDE_LIVE": str(pages)}
-    counted = subprocess.run([sys.executable, "-c", COUNTING], env=environment, capture_output=True, text=True, check=True)
-    assert counted.stdout == "True\n", counted.stderr
 
 
 def test_without_a_daemon_there_is_an_error_that_says_so(tmp_path: Path) -> None:
@@ -90,25 +87,51 @@ def test_without_a_daemon_there_is_an_error_that_says_so(tmp_path: Path) -> None
     with pytest.raises(iotide.DaemonError, match="no daemon answers at .*socket") as refused:
         daemon.jobs()
     assert "iotide serve" in str(refused.value)
+    with pytest.raises(iotide.DaemonError, match="no daemon answers at 127.0.0.1:9"):
+        iotide.Daemon("http://127.0.0.1:9").job(1)
+    with pytest.raises(ValueError, match="port"):
+        iotide.Daemon("http://127.0.0.1:none").jobs()
 
 
-def test_a_daemon_is_asked_at_its_address(tmp_path: Path, run: Path) -> None:
-    socket = tmp_path / "socket"
-    environment = {**os.environ, "IOTIDE_DAEMON": str(socket)}
-    args = ["serve", f"--socket={socket}", f"--pages={tmp_path / 'pages'}", f"--store={tmp_path / 'store'}"]
-    with subprocess.Popen([sys.executable, "-m", "iotide", *args], env=environment, stderr=subprocess.PIPE) as serving:
+def until(holds: Callable[[], Any]) -> Any:
+    """Waits until something is there."""
+    while not (found := holds()):
+        time.sleep(0.1)
+    return found
+
+
+def test_a_daemon_is_asked_at_its_address_and_has_the_counters_of_a_program(tmp_path: Path) -> None:
+    socket, pages = tmp_path / "socket", tmp_path / "pages"
+    places = [f"--socket={socket}", f"--pages={pages}", f"--store={tmp_path / 'store'}", "--http=none"]
+    program = [sys.executable, "-m", "iotide"]
+    library = command_line("library").stdout.strip()
+    counted = {**os.environ, "LD_PRELOAD": library, "IOTIDE_LIVE": str(pages), "IOTIDE_JOB_ID": "4712"}
+    with subprocess.Popen([*program, "serve", *places], stderr=subprocess.PIPE) as serving:
         try:
-            while not socket.exists() and serving.poll() is None:
-                time.sleep(0.05)
+            until(lambda: socket.exists() or serving.poll() is not None)
             assert serving.poll() is None, serving.stderr and serving.stderr.read()
             daemon = iotide.Daemon(socket)
-            assert daemon.jobs(limit=5).to_dict()["jobs"] == []
-            assert daemon.alarms().firing == []
-            assert daemon.nodes().nodes
+            assert daemon.alarms().firing == [] and len(daemon.nodes().nodes) == 1
             with pytest.raises(iotide.DaemonError, match="4711"):
                 daemon.job(4711)
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            with subprocess.Popen([sys.executable, "-c", COUNTING], env=counted, text=True, **pipes) as counting:
+                assert counting.stdout is not None and counting.stdout.readline() == "True\n"
+                until(lambda: any(job["job"] == "4712" for job in daemon.jobs().to_dict()["jobs"]))
+                own = until(lambda: daemon.job(4712).to_dict().get("own"))
+                assert "steps" in str(own)
+                metric = until(lambda: [name for name in daemon.metrics(4712) if "steps" in name])[0]
+                until(lambda: numpy_max(daemon.series(4712, metric)) == 4)
+                environment = {**os.environ, "IOTIDE_DAEMON": str(socket)}
+                said = subprocess.run([*program, "jobs", "--format=json"], env=environment, capture_output=True, check=True)
+                assert [job["job"] for job in json.loads(said.stdout)["jobs"]] == [job.job for job in daemon.jobs().jobs]
         finally:
             serving.send_signal(signal.SIGTERM)
+
+
+def numpy_max(series: Any) -> float:
+    numpy = pytest.importorskip("numpy")
+    return float(numpy.nanmax(series["value"])) if len(series) else 0.0
 
 
 INTERRUPTED = """

@@ -10,7 +10,13 @@ use iotide_report::{Document, Ink};
 use crate::ExitStatus;
 use crate::ui::Ui;
 
-pub(crate) use self::{advice::advised, asking::ask_daemon_at, input::InputArgs, ioskel::expand_name};
+pub use self::asking::Daemon;
+pub(crate) use self::{
+    advice::advised,
+    asking::{ask as get_from_daemon, ask_daemon_at},
+    input::InputArgs,
+    ioskel::expand_name,
+};
 
 mod advice;
 #[cfg(feature = "system")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import warnings
 from collections.abc import Mapping as AbstractMapping
@@ -13,6 +12,7 @@ from ._arguments import Inputs
 from ._errors import Error, IncompleteWarning
 
 Progress = Optional[Callable[[str], object]]
+Address = Optional[Tuple[str, Optional[str]]]
 
 
 def _wrapped(value: Any) -> Any:
@@ -173,6 +173,8 @@ class Answer:
         return [(["report"], [*kept, *args[at:]])]
 
     def _repr_html_(self) -> str:
+        import html
+
         try:
             page = self.to_html()
         except Error:
@@ -241,12 +243,12 @@ class Told:
         self.errors = errors
 
 
-def tell(args: Sequence[str], progress: Progress = None, daemon: Optional[str] = None) -> Told:
+def tell(args: Sequence[str], progress: Progress = None, daemon: Address = None) -> Told:
     """Asks the command line, in this process."""
     return Told(*_iotide.ask(list(args), progress, daemon))
 
 
-def told_or_raise(args: Sequence[str], progress: Progress = None, daemon: Optional[str] = None) -> Told:
+def told_or_raise(args: Sequence[str], progress: Progress = None, daemon: Address = None) -> Told:
     """Asks the command line; an error without any answer is raised, and one beside an answer is a warning."""
     told = tell(args, progress, daemon)
     if not told.out:
@@ -266,7 +268,7 @@ def ask(
     inputs: Inputs,
     progress: Progress,
     answer: Type[A],
-    daemon: Optional[str] = None,
+    daemon: Address = None,
 ) -> A:
     """Asks a question."""
     told = told_or_raise([*command, "--format=json", *args], progress, daemon)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
-from pathlib import Path
-from typing import Any, Iterable, List, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Iterable, List, Mapping, Optional
 
 from ._errors import UsageError
+
+# Other modules are imported where they are used: scripts that import this one start sooner.
+if TYPE_CHECKING:
+    import tempfile
+    from pathlib import Path
 
 # What an answer is made of is Python's choice here, and what never ends has a class of its own.
 _TAKEN = {
@@ -62,12 +64,17 @@ class Inputs:
 
     def file(self, name: str) -> Path:
         """Returns where a temporary file of that name may be written."""
+        import tempfile
+        from pathlib import Path
+
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="iotide-")
         return Path(self._folder.name) / name
 
     def path(self, given: Any, name: str = "input") -> str:
         """Returns the path of an input: a path, a data frame (as CSV), or a dict or list (as JSON)."""
+        import json
+
         if isinstance(given, (str, os.PathLike)):
             path = os.fspath(given)
             return path if isinstance(path, str) else os.fsdecode(path)

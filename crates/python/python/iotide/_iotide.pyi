@@ -5,14 +5,28 @@ from typing import Callable, Iterator, List, Optional, Sequence, Tuple, Union, f
 
 _Progress = Optional[Callable[[str], object]]
 _Arg = Union[str, "os.PathLike[str]"]
+_Daemon = Optional[Tuple[_Arg, Optional[str]]]
 
-__all__: List[str]
+__all__ = [
+    "VERSION",
+    "Batch",
+    "Batches",
+    "Column",
+    "Darshan",
+    "Predictor",
+    "Table",
+    "ask",
+    "ask_daemon",
+    "main",
+    "read",
+]
 
 VERSION: str
 
 def ask(
-    args: Sequence[_Arg], progress: _Progress = None, daemon: Optional[_Arg] = None
+    args: Sequence[_Arg], progress: _Progress = None, daemon: _Daemon = None
 ) -> Tuple[int, bytes, Optional[str], List[str], List[BaseException]]: ...
+def ask_daemon(daemon: _Daemon, path: str) -> bytes: ...
 def main(args: Sequence[_Arg], program: Optional[_Arg]) -> int: ...
 def read(
     args: Sequence[_Arg], progress: _Progress = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
@@ -92,6 +91,8 @@ def model(points: Any = (), *more: Any, progress: Progress = None, **options: An
 
 def _measurements(points: Any, parameters: Optional[Sequence[str]], inputs: Inputs) -> str:
     """Writes measurements in memory as a table; returns its path."""
+    import csv
+
     columns: Dict[str, List[Any]]
     if hasattr(points, "columns"):
         columns = {str(name): list(points[name]) for name in points.columns}

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-import threading
-from pathlib import Path
-from typing import Any, List, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence, Union
 
 from . import _iotide
 from ._answers import Record
 from ._arguments import options as _options_of
 from ._errors import Error
 from ._events import Events, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Recording:
@@ -42,13 +42,17 @@ def record(
     *,
     output: Union[str, "os.PathLike[str]", None] = None,
     cwd: Union[str, "os.PathLike[str]", None] = None,
-    env: Optional["os._Environ[str]"] = None,
+    env: Optional[Mapping[str, str]] = None,
     **options: Any,
 ) -> Recording:
     """Runs a program and traces its I/O (``iotide record``).
 
     The trace is a directory, which every question takes: ``iotide.detect(iotide.record(["./simulation"]))``.
     """
+    import subprocess
+    import threading
+    from pathlib import Path
+
     folder = Path(cwd or ".", output if output is not None else _free_name(Path(cwd or "."))).resolve()
     args = [*_options_of({"output": str(folder), **options}, allowed=["output"]), "--", *(os.fspath(arg) for arg in argv)]
     command = [sys.executable, "-m", "iotide", "record", *args]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
 
 from . import _iotide
 
 if TYPE_CHECKING:
     import numpy
-    import pandas  # type: ignore[import-untyped, unused-ignore]
 
 _SHOWN = 10
 
@@ -64,7 +62,7 @@ class Table:
         array: "numpy.ndarray[Any, Any]" = self.to_numpy(column)
         return array
 
-    def to_pandas(self) -> "pandas.DataFrame":
+    def to_pandas(self) -> Any:
         """Returns all rows as a data frame."""
         import pandas
 
@@ -82,6 +80,8 @@ class Table:
         return f"<iotide.Table {self._name}: {self._n_said()}, columns {', '.join(self.columns)}>"
 
     def _repr_html_(self) -> str:
+        import html
+
         head = self._head()
         titles = "".join(f"<th>{html.escape(name)}</th>" for name in head)
         rows = ("".join(f"<td>{html.escape(str(value))}</td>" for value in row) for row in zip(*head.values()))
