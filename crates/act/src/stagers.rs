@@ -92,7 +92,7 @@ impl Stagers {
     }
 
     fn command(&self, job: &str, uid: u32, from: &str, to: &str) -> anyhow::Result<Command> {
-        let program = std::env::current_exe().context("where is this program?")?;
+        let program = iotide_private::own_program().context("where is this program?")?;
         let own_uid = rustix::process::geteuid().as_raw();
         let mut command = if uid == own_uid {
             Command::new(program)

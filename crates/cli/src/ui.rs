@@ -6,12 +6,15 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use iotide_private::{OpenDir, Part};
 use iotide_report::Ink;
 use iotide_report::text::{printable, printable_lines};
 
+use crate::asked::{Fault, FaultKind, Held};
 use crate::config::Config;
 
 /// Writes to stderr. Whoever read it may have gone away (`2>&1 | head`), and there is nobody to tell.
@@ -33,6 +36,8 @@ pub(crate) struct Ui {
     quiet: bool,
     /// Whether a progress line stands on the terminal and must be wiped before anything else is printed.
     progress_shown: bool,
+    /// Where everything goes that would be printed, for a program that asks in this process.
+    held: Option<Held>,
 }
 
 impl Ui {
@@ -47,6 +52,36 @@ impl Ui {
             progress: err_is_terminal && !config.is_quiet(),
             quiet: config.is_quiet(),
             progress_shown: false,
+            held: None,
+        }
+    }
+
+    /// Keeps what would be printed; see [`crate::ask`].
+    pub(crate) fn holding(held: Held) -> Self {
+        Self {
+            colour_out: false,
+            colour_err: false,
+            progress: held.asker.wants_progress(),
+            quiet: false,
+            progress_shown: false,
+            held: Some(held),
+        }
+    }
+
+    /// Returns what was kept in the place of printing it.
+    pub(crate) fn into_held(self) -> Option<Held> {
+        self.held
+    }
+
+    /// The flag by which a program that asks in this process stops the work.
+    pub(crate) fn stop_of_asker(&self) -> Option<Arc<AtomicBool>> {
+        self.held.as_ref().map(|held| Arc::clone(&held.asker.stop))
+    }
+
+    /// Keeps the answer in words beside its JSON, for a program that asks in this process.
+    pub(crate) fn also_in_words(&mut self, words: impl FnOnce() -> String) {
+        if let Some(held) = &mut self.held {
+            held.words = Some(words());
         }
     }
 
@@ -63,6 +98,9 @@ impl Ui {
 
     /// How many columns a line of results may have: the terminal's, or 100 where nobody looks; `COLUMNS` overrides.
     pub(crate) fn width(&self) -> usize {
+        if self.held.is_some() {
+            return 100;
+        }
         let stated = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
         let seen = || terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
         stated.or_else(seen).unwrap_or(100).clamp(40, 200)
@@ -75,6 +113,9 @@ impl Ui {
 
     /// Writes a result to stdout.
     pub(crate) fn out(&mut self, text: &str) -> anyhow::Result<()> {
+        if let Some(held) = &self.held {
+            return held.out().write_all(text.as_bytes()).context("cannot keep the answer");
+        }
         self.wipe_progress();
         let mut stdout = io::stdout().lock();
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -112,13 +153,16 @@ impl Ui {
 
     /// Opens where a long result goes as it is made: a file, or stdout.
     pub(crate) fn out_stream(&mut self, file: Option<&Path>) -> anyhow::Result<OutStream> {
+        if let (Some(held), None) = (&self.held, file) {
+            return Ok(OutStream::of(Sink::Open(Box::new(held.out())), "the answer".to_owned()));
+        }
         self.wipe_progress();
         OutStream::open(file)
     }
 
     /// Whether results on stdout are looked at by a person.
     pub(crate) fn out_is_terminal(&self) -> bool {
-        io::stdout().is_terminal()
+        self.held.is_none() && io::stdout().is_terminal()
     }
 
     /// Says what is being done or was done.
@@ -130,6 +174,9 @@ impl Ui {
 
     /// Says what went wrong without ending the work.
     pub(crate) fn warning(&mut self, text: impl fmt::Display) {
+        if let Some(held) = &mut self.held {
+            return held.notes.push(text.to_string());
+        }
         self.wipe_progress();
         say(format_args!("{}\n", printable_lines(&text.to_string())));
     }
@@ -137,16 +184,21 @@ impl Ui {
     /// Says what could not be done, with the hint that travels with the error, if any.
     pub(crate) fn error(&mut self, error: &anyhow::Error) {
         self.wipe_progress();
-        // A file name may hold anything, also what would steer the terminal.
-        let message = printable(&format!("{error:#}"));
+        let Fault { message, hint, .. } = match &mut self.held {
+            Some(held) => return held.faults.push(Fault::of(error)),
+            None => Fault::of(error),
+        };
         say(format_args!("{} {message}\n", self.painted(RED, "iotide:")));
-        if let Some(hint) = hint_of(error) {
-            say(format_args!("{} {}\n", self.painted(CYAN, "hint:"), printable(hint)));
+        if let Some(hint) = hint {
+            say(format_args!("{} {hint}\n", self.painted(CYAN, "hint:")));
         }
     }
 
     /// Shows how far the work is, on a terminal; the next word replaces it.
     pub(crate) fn progress(&mut self, text: impl fmt::Display) {
+        if let Some(held) = &self.held {
+            return held.asker.tell(&text.to_string());
+        }
         if self.progress {
             say(format_args!("\r\x1b[2K{}", printable(&text.to_string())));
             self.progress_shown = true;
@@ -160,13 +212,18 @@ impl Ui {
 
     /// Shows how far the work is as a bar, once it is known how much there is; the next word replaces it.
     pub(crate) fn progress_bar(&mut self, n_done: u64, n_total: Option<u64>, text: impl fmt::Display) {
-        let Some(n_total) = n_total.filter(|&n_total| n_total > 0) else { return self.progress(text) };
+        let Some(n_total) = n_total.filter(|&n_total| n_total > 0 && self.held.is_none()) else {
+            return self.progress(text);
+        };
         self.progress(format_args!("{} {text}", bar(n_done, n_total)));
     }
 
     /// Says what is wrong with the command line.
     pub(crate) fn usage_error(&mut self, error: &clap::Error) {
         let rendered = error.render();
+        if let Some(held) = &mut self.held {
+            return held.faults.push(Fault::of_usage(error));
+        }
         let text = if self.colour_err { rendered.ansi().to_string() } else { rendered.to_string() };
         say(format_args!("{}", text.replacen("error:", "iotide:", 1)));
     }
@@ -297,11 +354,6 @@ impl<T, E: Into<anyhow::Error>> Hint<T> for Result<T, E> {
     }
 }
 
-/// Returns the advice that travels with an error.
-pub(crate) fn hint_of(error: &anyhow::Error) -> Option<&str> {
-    error.chain().find_map(|cause| cause.downcast_ref::<Hinted>()).map(|hinted| hinted.hint.as_str())
-}
-
 /// An error that knows what could be done.
 #[derive(Debug)]
 struct Hinted {
@@ -319,6 +371,36 @@ impl std::error::Error for Hinted {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.error.source()
     }
+}
+
+impl Fault {
+    /// An error in words. A file name may hold anything, also what would steer the terminal.
+    pub(crate) fn of(error: &anyhow::Error) -> Self {
+        let hint = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>());
+        Self {
+            kind: kind_of(error),
+            message: printable(&format!("{error:#}")),
+            hint: hint.map(|hinted| printable(&hinted.hint)),
+        }
+    }
+
+    /// A mistake in a command line, in clap's words.
+    pub(crate) fn of_usage(error: &clap::Error) -> Self {
+        let message = error.render().to_string();
+        let message = message.trim_start_matches("error: ").trim_end().to_owned();
+        Self { kind: FaultKind::Usage, message, hint: None }
+    }
+}
+
+/// Whose mistake an error is: that of an input which cannot be read or used, or something else.
+fn kind_of(error: &anyhow::Error) -> FaultKind {
+    type Cause<'a> = &'a (dyn std::error::Error + 'static);
+    let is_of_input = |cause: Cause<'_>| cause.is::<iotide_api::Error>() || cause.is::<io::Error>();
+    let is_found = error.chain().any(|cause| match cause.downcast_ref::<Hinted>() {
+        Some(hinted) => hinted.error.chain().any(is_of_input),
+        None => is_of_input(cause),
+    });
+    if is_found { FaultKind::Input } else { FaultKind::Other }
 }
 
 /// How far the work is, in 24 characters.

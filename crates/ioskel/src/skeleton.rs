@@ -223,7 +223,7 @@ impl Crew {
         folder: &Path,
         tell: &Sender<(u32, Message)>,
     ) -> anyhow::Result<()> {
-        let exe = std::env::current_exe().context("cannot find this program's own file")?;
+        let exe = iotide_private::own_program().context("cannot find this program's own file")?;
         let mut command = Command::new(exe);
         match std::env::args_os().next() {
             // Under the same name, so that tools which sort by it see the processes as what they are.

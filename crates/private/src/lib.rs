@@ -10,6 +10,7 @@
 //! - [`write_secret`] and [`open_secret`] are for keys.
 //! - [`pages_directory`] is where processes keep their counters for others to read.
 //! - [`Shares`] divides what there is little of among users, so that none takes it all.
+//! - [`own_program`] is the file that starts this program again.
 //! - [`FileSystem`] tells which file system a path is on, and whether other machines write to it too.
 //!
 //! `xtask tidy` refuses `temp_dir` and `create_dir_all` in the code of all other crates.
@@ -17,6 +18,7 @@
 mod file_systems;
 mod files;
 mod pages;
+mod program;
 mod secrets;
 mod shares;
 mod sockets;
@@ -27,6 +29,7 @@ pub use crate::files::{
     open_to_read, temporary_files,
 };
 pub use crate::pages::{SITE_PAGES, pages_directory};
+pub use crate::program::{own_arguments, own_program, set_own_program};
 pub use crate::secrets::{open_secret, write_secret};
 pub use crate::shares::{Limits, OTHERS, Share, Shares};
 pub use crate::sockets::{OwnSocket, connect_within, is_our_user, peer_user};

@@ -60,10 +60,10 @@ pub struct HarmEntry {
     pub with_s: f64,
     /// The shortest and the longest time without it: what lies within is noise.
     pub without_range_s: [f64; 2],
-    /// The most memory of one process, without the tracer.
-    pub without_memory_bytes: u64,
+    /// The most memory of one process, without the tracer; `null` if it is too little to be seen.
+    pub without_memory_bytes: Option<u64>,
     /// The most memory of one process, with it.
-    pub with_memory_bytes: u64,
+    pub with_memory_bytes: Option<u64>,
     /// Calls that the tracer recorded in a run.
     pub n_events: u64,
     /// Whether the program keeps out of the tracer's sight: nothing was recorded.
@@ -121,11 +121,12 @@ impl HarmEntry {
             ),
             (
                 "memory",
-                format!(
-                    "{} without, {} with",
-                    text::bytes(self.without_memory_bytes as f64),
-                    text::bytes(self.with_memory_bytes as f64)
-                ),
+                match (self.without_memory_bytes, self.with_memory_bytes) {
+                    (Some(without), Some(with)) => {
+                        format!("{} without, {} with", text::bytes(without as f64), text::bytes(with as f64))
+                    }
+                    _ => "too little to be seen".to_owned(),
+                },
             ),
             ("recorded", seen),
         ]

@@ -1,16 +1,16 @@
 //! Asking the daemon, for commands that do so among other things.
 
-use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-#[cfg(feature = "system")]
-use anyhow::Context as _;
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 #[cfg(feature = "system")]
 pub(super) use iotide_edge::client::in_query;
 
+use iotide_http::{AnswerLimits, Request, Url};
+
 use crate::config::Config;
-#[cfg(feature = "system")]
 use crate::ui::Hint as _;
 
 pub(super) fn unreadable(why: String) -> anyhow::Error {
@@ -18,7 +18,7 @@ pub(super) fn unreadable(why: String) -> anyhow::Error {
 }
 
 /// Asks the daemon. Its refusals are errors, in its own words.
-pub(super) fn ask(path: &str) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn ask(path: &str) -> anyhow::Result<Vec<u8>> {
     send("GET", path, b"")
 }
 
@@ -29,25 +29,81 @@ pub(super) fn ask_at(socket: &Path, path: &str) -> anyhow::Result<Vec<u8>> {
 
 /// Asks the daemon to do something.
 pub(super) fn send(method: &str, path: &str, body: &[u8]) -> anyhow::Result<Vec<u8>> {
-    send_to(&Config::held().daemon(), method, path, body)
+    match STATED.with_borrow(Clone::clone) {
+        Some(Daemon::Socket(socket)) => send_to(&socket, method, path, body),
+        Some(Daemon::Http { url, token }) => send_over_http(&url, token.as_deref(), method, path, body),
+        None => send_to(&Config::held().daemon(), method, path, body),
+    }
+}
+
+/// A daemon, by its address.
+#[derive(Clone, Debug)]
+pub enum Daemon {
+    /// A unix socket.
+    Socket(PathBuf),
+    /// An address over HTTP or HTTPS.
+    Http {
+        /// Where.
+        url: Url,
+        /// The access token of who asks.
+        token: Option<String>,
+    },
+}
+
+thread_local! {
+    /// The daemon to ask in this thread, where it is not that of the settings: a program that asks in its own process may know several.
+    static STATED: RefCell<Option<Daemon>> = const { RefCell::new(None) };
+}
+
+/// Asks this daemon from now on, in this thread; `None` asks that of the settings.
+pub(crate) fn ask_daemon_at(daemon: Option<Daemon>) {
+    STATED.set(daemon);
+}
+
+/// A daemon that says nothing for so long has no answer.
+const SILENCE: Duration = Duration::from_secs(30);
+/// No answer is longer.
+const MOST_BYTES: u64 = 256 << 20;
+
+fn send_over_http(
+    url: &Url,
+    token: Option<&str>,
+    method: &str,
+    path: &str,
+    body: &[u8],
+) -> anyhow::Result<Vec<u8>> {
+    let headers = match token {
+        None => String::new(),
+        Some(token) if token.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            format!("Authorization: Bearer {token}\r\n")
+        }
+        Some(_) => anyhow::bail!("an access token has letters, digits and signs only"),
+    };
+    let target = url.below(path);
+    let request = Request { method, target: &target, headers: &headers, body };
+    let limits = AnswerLimits { silence: SILENCE, whole: 20 * SILENCE, body: Some(MOST_BYTES) };
+    let answer = iotide_http::ask(url, &request, limits)
+        .map_err(|error| anyhow!("no daemon answers at {}: {error}", url.authority()))
+        .hint("`iotide serve --http ADDR` answers over HTTP")?;
+    body_of(answer.status, answer.body)
 }
 
 #[cfg(feature = "system")]
 fn send_to(socket: &Path, method: &str, path: &str, body: &[u8]) -> anyhow::Result<Vec<u8>> {
     let answer = iotide_edge::client::send(socket, method, path, body)
         .hint("`iotide serve` starts a daemon; IOTIDE_DAEMON names the socket of one that runs elsewhere")?;
-    if answer.status == 200 {
-        return Ok(answer.body);
+    body_of(answer.status, answer.body)
+}
+
+/// The body of an answer; a refusal is an error, in the daemon's words.
+fn body_of(status: u16, body: Vec<u8>) -> anyhow::Result<Vec<u8>> {
+    if status == 200 {
+        return Ok(body);
     }
-    let said = iotide_report::Refused::from_json(&answer.body);
-    Err(anyhow!(
-        "{}",
-        said.map_or_else(
-            || format!("the daemon refuses ({})", answer.status),
-            |said| said.error.for_terminal()
-        )
-    ))
-    .context("the daemon cannot answer")
+    let said = iotide_report::Refused::from_json(&body);
+    let said =
+        said.map_or_else(|| format!("the daemon refuses ({status})"), |said| said.error.for_terminal());
+    Err(anyhow!("{said}")).context("the daemon cannot answer")
 }
 
 /// The analysis side alone knows no daemon.

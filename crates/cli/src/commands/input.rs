@@ -123,6 +123,7 @@ impl ReadingArgs {
         self.one_run
     }
 
+    /// The runs that traces are of.
     pub(crate) fn runs(&self, traces: &[PathBuf]) -> Vec<Input> {
         match self.one_run {
             true => vec![Input::files(traces)],

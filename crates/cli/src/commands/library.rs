@@ -84,8 +84,9 @@ fn find_file(place: &LibraryPlace) -> anyhow::Result<PathBuf> {
     if let Some(folder) = place.library_dir.as_deref().or(Config::held().library_dir()) {
         return unpack(folder, &name_of(CARRIED), CARRIED);
     }
-    let program =
-        env::current_exe().and_then(|program| program.canonicalize()).context("cannot find this program")?;
+    let program = iotide_private::own_program()
+        .and_then(|program| program.canonicalize())
+        .context("cannot find this program")?;
     let here = program.parent().unwrap_or(Path::new("/"));
     let beside = ["libiotide.so", "deps/libiotide.so", "../lib/libiotide.so", "../lib/iotide/libiotide.so"];
     let mut installed = beside.into_iter().map(|place| here.join(place)).chain([INSTALLED.into()]);

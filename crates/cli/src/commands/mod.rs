@@ -10,7 +10,13 @@ use iotide_report::{Document, Ink};
 use crate::ExitStatus;
 use crate::ui::Ui;
 
-pub(crate) use self::ioskel::expand_name;
+pub use self::asking::Daemon;
+pub(crate) use self::{
+    advice::advised,
+    asking::{ask as get_from_daemon, ask_daemon_at},
+    input::InputArgs,
+    ioskel::expand_name,
+};
 
 mod advice;
 #[cfg(feature = "system")]
@@ -218,6 +224,18 @@ pub(crate) fn heed_signals(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns the flag that Ctrl-C sets, or by which a program that asks in this process stops the work.
+pub(crate) fn stop_flag(ui: &Ui) -> anyhow::Result<Arc<AtomicBool>> {
+    match ui.stop_of_asker() {
+        Some(stop) => Ok(stop),
+        None => {
+            let stop = Arc::default();
+            heed_signals(&stop)?;
+            Ok(stop)
+        }
+    }
+}
+
 /// How an answer is given.
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Output")]
@@ -250,6 +268,7 @@ impl OutputArgs {
 
     /// Gives the answer.
     pub(crate) fn deliver(&self, ui: &mut Ui, document: &impl Document) -> anyhow::Result<()> {
+        ui.also_in_words(|| document.to_text(100, Ink::Plain));
         let answer = match (self.format, &self.output) {
             (Form::Json, _) => document.to_json(),
             (Form::Text, Some(_)) => document.to_text(ui.width(), Ink::Plain),

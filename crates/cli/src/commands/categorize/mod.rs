@@ -1,13 +1,12 @@
 //! `iotide categorize`: labels of one run, of several, or of an archive.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
 use iotide_analysis::CategoryMethod;
-use iotide_api::{LabelOptions, Labelling, Settings, label};
+use iotide_api::{Input, LabelOptions, LabelledRun, Labelling, Settings, label};
 use iotide_archive::{
     ArchiveError, Folder, Job, Limits, Logs, Outputs, Progress, Shard, ShardError, compare, for_each_run,
     merge, statistics_of,
@@ -130,6 +129,12 @@ impl CategorizeArgs {
         Ok(settings)
     }
 
+    /// How many logs are read at a time.
+    fn n_workers(&self) -> usize {
+        let n_cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.map_or_else(n_cores, usize::from)
+    }
+
     /// Where the logs are, if they are those of an archive rather than a few traces.
     fn archive(&self) -> Option<Logs> {
         if let Some(list) = &self.files {
@@ -145,8 +150,9 @@ impl CategorizeArgs {
 fn label_traces(ui: &mut Ui, args: &CategorizeArgs, labelling: Labelling) -> anyhow::Result<ExitStatus> {
     let mut report = Report::new("categorize");
     let options = LabelOptions { open: args.reading.options()?, labelling };
-    report.failures = args.reading.for_each(ui, &args.traces, |input| {
-        let mut run = label(input, &options).map_err(advised)?;
+    let mut labelled = label_all(&args.reading.runs(&args.traces), &options, args.n_workers()).into_iter();
+    report.failures = args.reading.for_each(ui, &args.traces, |_| {
+        let mut run = labelled.next().context("a run was not read")?.map_err(advised)?;
         if let Some(results) = &args.history {
             run.history = compare(&run, results)?;
         }
@@ -162,6 +168,40 @@ fn label_traces(ui: &mut Ui, args: &CategorizeArgs, labelling: Labelling) -> any
     Ok(if report.failures.is_empty() { ExitStatus::Done } else { ExitStatus::Failed })
 }
 
+/// Labels runs, some at a time; the answers are in the order of the runs.
+fn label_all(
+    runs: &[Input],
+    options: &LabelOptions,
+    n_workers: usize,
+) -> Vec<Result<LabelledRun, iotide_api::Error>> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        while let Some((at, run)) = next_of(runs, &next) {
+            done.push((at, label(run, options)));
+        }
+        done
+    };
+    let mut labelled: Vec<_> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..n_workers.min(runs.len())).map(|_| scope.spawn(work)).collect();
+        let mut done = work();
+        done.extend(
+            others
+                .into_iter()
+                .flat_map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
+        );
+        done
+    });
+    labelled.sort_by_key(|(at, _)| *at);
+    labelled.into_iter().map(|(_, run)| run).collect()
+}
+
+/// Takes the next of several, with its place.
+fn next_of<'a>(runs: &'a [Input], next: &AtomicUsize) -> Option<(usize, &'a Input)> {
+    let at = next.fetch_add(1, Ordering::Relaxed);
+    runs.get(at).map(|run| (at, run))
+}
+
 /// Labels an archive, or goes on with it.
 fn label_archive(
     ui: &mut Ui,
@@ -173,7 +213,6 @@ fn label_archive(
         anyhow::bail!("--history is about a few traces, not about an archive");
     }
     let shard = shard(ui, args)?;
-    let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
     let settings = format!("{}\n{}", labelling.to_toml(), args.reading.in_toml());
     let job = Job {
         logs,
@@ -184,7 +223,7 @@ fn label_archive(
             bytes: args.size_limit.saturating_mul(1 << 20),
             time: Duration::from_secs(args.time_limit),
         },
-        n_workers: args.jobs.map_or(n_cores, usize::from),
+        n_workers: args.n_workers(),
         count_ahead: ui.shows_progress(),
     };
     // Without a place to keep results they pass through one that goes away.
@@ -197,8 +236,7 @@ fn label_archive(
     if folder.n_cut() > 0 {
         ui.status("a line that was cut when an earlier run was killed is left out; its log is read again");
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    super::heed_signals(&stop)?;
+    let stop = super::stop_flag(ui)?;
     let done =
         iotide_archive::run(&job, &mut folder, &stop, |progress| show(ui, progress)).or_else(with_advice)?;
     if done.stopped {

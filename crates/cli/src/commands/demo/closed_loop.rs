@@ -163,7 +163,7 @@ fn round(
 fn arbiter(folder: &Path, acts: bool) -> anyhow::Result<Ended> {
     let periods = folder.join("periods.json");
     std::fs::write(&periods, "{}")?;
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = Command::new(iotide_private::own_program()?);
     command.arg("arbiter").arg(gate(folder)).arg("--control").arg(folder.join("control"));
     command.args([
         "--bandwidth",
@@ -190,7 +190,7 @@ fn gate(folder: &Path) -> String {
 }
 
 fn begin(folder: &Path, daemon: &Daemon, job: &Workload, run_s: f64) -> anyhow::Result<Ended> {
-    let program = std::env::current_exe()?;
+    let program = iotide_private::own_program()?;
     let data: PathBuf = folder.join(job.name);
     std::fs::create_dir(&data)?;
     let mut command = Command::new(&program);

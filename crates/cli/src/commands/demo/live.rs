@@ -33,7 +33,7 @@ impl Daemon {
     /// Starts it, with settings if it has any.
     pub(super) fn start(folder: &Path, settings: Option<&Path>) -> anyhow::Result<Self> {
         let [socket, pages, store] = ["serve.sock", "pages", "store"].map(|name| folder.join(name));
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(iotide_private::own_program()?);
         command.args(["serve", "--http", "none", "--socket"]).arg(&socket);
         command.arg("--pages").arg(&pages).arg("--store").arg(&store);
         if let Some(settings) = settings {

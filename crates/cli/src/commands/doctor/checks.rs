@@ -12,11 +12,12 @@ use iotide_private::{FileSystem, PrivateDir, temporary_files};
 use iotide_report::{CheckEntry, CheckState, text};
 use rustix::fs::statvfs;
 
+use crate::asked::Fault;
 use crate::commands::asking::ask;
 use crate::commands::library::{self, LibraryPlace};
 use crate::commands::record::{environment, pages_directory};
 use crate::config::Config;
-use crate::ui::{Ui, hint_of};
+use crate::ui::Ui;
 
 /// Programs of other parties answer within this time, or are taken as broken.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -63,7 +64,7 @@ fn entry(id: &'static str, found: anyhow::Result<Found>) -> CheckEntry {
             mend: Some(mend.to_owned().into()),
         },
         Err(error) => {
-            let mend = hint_of(&error).map(|hint| hint.to_owned().into());
+            let mend = Fault::of(&error).hint.map(Into::into);
             CheckEntry { id, state: CheckState::Broken, text: format!("{error:#}").into(), mend }
         }
     }
@@ -180,7 +181,8 @@ fn slurm() -> anyhow::Result<Found> {
             mend: "nothing, unless this machine has a batch system; docs/slurm.md has scripts",
         });
     }
-    let words = ["scontrol", "show", "config"].map(str::to_owned);
+    // Its complaints are those of every command of Slurm, and stand in the answer in a word.
+    let words = ["/bin/sh", "-c", "exec scontrol show config 2>/dev/null"].map(str::to_owned);
     let Ok(config) = iotide_act::programs::run(&words, PATIENCE, &|| false) else {
         return Ok(Found::Absent {
             found: "Slurm is installed, and its controller does not answer".to_owned(),

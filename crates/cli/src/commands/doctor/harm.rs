@@ -47,7 +47,10 @@ pub(super) fn compare(ui: &mut Ui, program: &[OsString], n_runs: usize) -> anyho
     }
     let times = |runs: &[Ran]| runs.iter().map(|run| run.took_s).collect::<Vec<_>>();
     let median = |runs: &[Ran]| iotide_num::median(&times(runs)).unwrap_or(0.0);
-    let most = |runs: &[Ran]| runs.iter().map(|run| run.memory_bytes).max().unwrap_or(0);
+    // A child begins as a copy of this process: what is less than this one had cannot be seen.
+    let unseen_bytes = own_memory_bytes();
+    let most =
+        |runs: &[Ran]| runs.iter().map(|run| run.memory_bytes).max().filter(|most| *most > unseen_bytes);
     let without_s = times(&without);
     Ok(HarmEntry {
         program: program.join(&OsString::from(" ")).to_string_lossy().into_owned().into(),
@@ -93,6 +96,13 @@ fn run(program: &[OsString], folder: &Path, traced: Option<(&Path, &Path)>) -> i
     let took_s = began.elapsed().as_secs_f64();
     let [stdout, stderr] = streams.map(|stream| std::fs::read(stream).map(|text| Fnv1a::of(&text).value()));
     Ok(Ran { status, printed: [stdout?, stderr?], took_s, memory_bytes })
+}
+
+/// Returns the most memory that this process has had.
+fn own_memory_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    most.and_then(|most| most.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
 /// Waits for a child, and returns its status and the most memory that it, or a child that it waited for, had.

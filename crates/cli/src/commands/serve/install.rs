@@ -1,6 +1,5 @@
 //! `iotide serve install`: the daemon as a service, where no package brings it.
 
-use std::env;
 use std::fs::Permissions;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -68,7 +67,7 @@ const PARTS: [Part; 4] = [
 const PACKAGED: &str = "/usr/bin/iotide";
 
 pub(super) fn run(ui: &mut Ui, args: &InstallArgs) -> anyhow::Result<ExitStatus> {
-    let program = env::current_exe().and_then(|program| program.canonicalize());
+    let program = iotide_private::own_program().and_then(|program| program.canonicalize());
     let program = program.context("cannot find this program")?;
     let shown = program.to_str().filter(|path| !path.contains([' ', '%', '$', '"', '\\', '\n']));
     let shown = shown.with_context(|| format!("a unit cannot name {}", program.display()))?;

@@ -62,12 +62,12 @@ impl TurnArgs {
             .filter(|name| !is_ours(name) && !name.is_empty())
             .map(Into::into)
             .collect();
-        let mut command = Command::new(env::current_exe().context("where is this program?")?);
+        let mut command = Command::new(iotide_private::own_program().context("where is this program?")?);
         if job.is_none() {
             command.env(IS_GUESSED, "1");
         }
         let job = job.unwrap_or_else(|| name_of(src));
-        command.args(env::args_os().skip(1)).env(JOB_OF, &job);
+        command.args(iotide_private::own_arguments()).env(JOB_OF, &job);
         for name in ["IOTIDE_DIR", "IOTIDE_STREAM", "IOTIDE_KEEP", "IOTIDE_GATE"] {
             command.env_remove(name);
         }

@@ -46,8 +46,8 @@ pub(super) fn work_in_a_child() -> anyhow::Result<Asked> {
     heed_signals(&Arc::default())?;
     let mut signals = signal_hook::iterator::Signals::new(PASSED_ON).context("cannot handle signals")?;
     let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
-    let mut command = Command::new(env::current_exe().context("where is this program?")?);
-    command.args(env::args_os().skip(1)).env(WORKER, "1").stdin(OwnedFd::from(theirs));
+    let mut command = Command::new(iotide_private::own_program().context("where is this program?")?);
+    command.args(iotide_private::own_arguments()).env(WORKER, "1").stdin(OwnedFd::from(theirs));
     let mut child = command.spawn().context("cannot start the process that copies")?;
     // The socket is closed here, so that its end is seen.
     drop(command);

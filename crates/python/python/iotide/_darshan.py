@@ -1,0 +1,86 @@
+"""Darshan logs."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+from . import _iotide
+from ._answers import Answer, Progress, Record
+from ._arguments import Inputs, options
+from ._questions import info
+from ._tables import Table
+
+
+class DarshanLog:
+    """A Darshan log, whose tables are read when they are asked for."""
+
+    def __init__(self, path: str, inner: _iotide.Darshan, told: Answer) -> None:
+        self._inner = inner
+        self._info = told
+        self.path = path
+        """Where it is."""
+
+    @property
+    def info(self) -> Answer:
+        """What ``iotide info`` says of it."""
+        return self._info
+
+    @property
+    def job(self) -> Record:
+        """The job: `jobid, uid, nprocs, start_time, end_time, run_time_s, exe, log_version`."""
+        job: Record = self._info.runs[0].job
+        return job
+
+    @property
+    def modules(self) -> Record:
+        """The modules by name, each with its version, number of records and sums of counters."""
+        modules: Record = self._info.runs[0].modules
+        return modules
+
+    @property
+    def metadata(self) -> Dict[str, str]:
+        """What Darshan notes of itself and the program."""
+        return dict(self._inner.metadata)
+
+    @property
+    def losses(self) -> List[str]:
+        """Data that is missing."""
+        return self._inner.losses
+
+    @property
+    def counters(self) -> Table:
+        """Every counter of every record, one a row: `module, rank, id, file, counter, value`."""
+        return Table(self._inner.counters(), "counters")
+
+    def records(self, module: str) -> Table:
+        """Returns the records of a module, with a column for each counter."""
+        return Table(self._inner.records(module), module)
+
+    @property
+    def dxt(self) -> Table:
+        """Every DXT segment: `module, rank, op, segment, offset, length, start, end, host, id, file`."""
+        return Table(self._inner.dxt(), "DXT")
+
+    @property
+    def heatmap(self) -> Table:
+        """Bytes over time, of each rank: `module, rank, bin, start, end, read, write`."""
+        return Table(self._inner.heatmap(), "heat map")
+
+    @property
+    def names(self) -> Table:
+        """Names of records by their ids."""
+        return Table(self._inner.names(), "names")
+
+    def __repr__(self) -> str:
+        modules = ", ".join(name for name, _ in self._inner.n_records)
+        return f"<iotide.DarshanLog {self.path}: {modules}>"
+
+    def _repr_html_(self) -> str:
+        return self._info._repr_html_()
+
+
+def darshan(path: Any, *, progress: Progress = None, **given: Any) -> DarshanLog:
+    """Opens a Darshan log of any version."""
+    file = Inputs().path(path)
+    inner = _iotide.Darshan([*options(given), "--", file], progress)
+    return DarshanLog(file, inner, info(file, **given))

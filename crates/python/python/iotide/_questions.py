@@ -1,0 +1,167 @@
+"""The questions. Options are those of the command line (``iotide COMMAND --help``), with ``_`` for ``-``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
+
+from ._answers import Answer, ModelAnswer, Progress, ask
+from ._arguments import Inputs
+from ._arguments import options as _options
+
+
+def _of_traces(
+    command: Sequence[str],
+    traces: Iterable[Any],
+    given: Mapping[str, Any],
+    progress: Progress,
+) -> Answer:
+    inputs = Inputs()
+    paths = inputs.paths(traces)
+    return ask(command, [*_options(given), "--", *paths], inputs, progress, Answer)
+
+
+def detect(path: Any = (), *more: Any, progress: Progress = None, **options: Any) -> Answer:
+    """Finds the period of a run's I/O phases (``iotide detect``); several paths are several runs, unless ``one_run=True``.
+
+    A path may also be a data frame of events (`rank, op, start, end, bytes`) or of bandwidth over time (`time, bandwidth`).
+    """
+    return _of_traces(["detect"], (path, *more), options, progress)
+
+
+def categorize(path: Any, *more: Any, progress: Progress = None, **options: Any) -> Answer:
+    """Labels the I/O of runs, or of every run below a folder (``iotide categorize``)."""
+    return _of_traces(["categorize"], (path, *more), options, progress)
+
+
+def issues(path: Any, *more: Any, progress: Progress = None, **options: Any) -> Answer:
+    """Reports the I/O issues of runs, each with what a fix would save (``iotide categorize --issues``)."""
+    return _of_traces(["categorize"], (path, *more), {"issues": True, **options}, progress)
+
+
+def info(path: Any, *more: Any, progress: Progress = None, **options: Any) -> Answer:
+    """Says what a trace holds, and what it lost (``iotide info``)."""
+    return _of_traces(["info"], (path, *more), options, progress)
+
+
+def report(path: Any, *more: Any, progress: Progress = None, **options: Any) -> Answer:
+    """Says everything about a run (``iotide report``); `to_html` is its page."""
+    return _of_traces(["report"], (path, *more), options, progress)
+
+
+def compare(a: Any, b: Any, *more: Any, progress: Progress = None, **options: Any) -> Answer:
+    """Compares runs with the first one (``iotide compare``); ``with_=[…]`` names the runs of the other side."""
+    return _of_traces(["compare"], (a, b, *more), options, progress)
+
+
+def why(run: Any, *, progress: Progress = None, **options: Any) -> Answer:
+    """Tells why a run's I/O was slow: ``why("run.csv", history=["earlier/"], storage=["servers.csv"])`` (``iotide why``)."""
+    return _of_traces(["why"], (run,), options, progress)
+
+
+def signature(*samples: Any, progress: Progress = None, **options: Any) -> Answer:
+    """Finds one application's I/O signature in the logs of several runs (``iotide signature``)."""
+    return _of_traces(["signature"], samples, options, progress)
+
+
+def templates(*runs: Any, progress: Progress = None, **options: Any) -> Answer:
+    """Sums up runs of many programs as a few kinds of applications (``iotide templates``)."""
+    return _of_traces(["templates"], runs, options, progress)
+
+
+def model(points: Any = (), *more: Any, progress: Progress = None, **options: Any) -> ModelAnswer:
+    """Finds how each metric scales (``iotide model``).
+
+    `points` is a file of measurements, a data frame (parameters, then a column for each metric; ``parameters=["p", "size"]`` names the
+    parameters if they are more than the first column), or a dict: columns (``{"p": [4, 8, 16], "time": [1.0, 1.4, 2.1]}``) or values by
+    point (``{4: 1.0, 8: [1.4, 1.5]}``, whose parameter is `p`). With ``from_traces=True`` it is traces of one program at several sizes.
+    """
+    inputs = Inputs()
+    parameters = options.pop("parameters", None)
+    if isinstance(parameters, (str, os.PathLike)) and options.get("from_traces"):
+        options["parameters"], parameters = parameters, None
+    if isinstance(parameters, str):
+        parameters = [parameters]
+    given = (points, *more)
+    if isinstance(points, Mapping) or hasattr(points, "columns"):
+        given = (_measurements(points, parameters, inputs), *more)
+    args = [*_options(options), "--", *inputs.paths(given)]
+    return ask(["model"], args, inputs, progress, ModelAnswer)
+
+
+def _measurements(points: Any, parameters: Optional[Sequence[str]], inputs: Inputs) -> str:
+    """Writes measurements in memory as a table; returns its path."""
+    import csv
+
+    columns: Dict[str, List[Any]]
+    if hasattr(points, "columns"):
+        columns = {str(name): list(points[name]) for name in points.columns}
+    elif "measurements" in points:
+        return inputs.path(dict(points), "points")
+    elif all(isinstance(key, str) for key in points):
+        columns = {name: list(values) for name, values in points.items()}
+    else:
+        names = list(parameters or ["p"])
+        columns = {name: [] for name in [*names, "value"]}
+        for point, values in points.items():
+            point = point if isinstance(point, tuple) else (point,)
+            for value in values if hasattr(values, "__iter__") else [values]:
+                for name, part in zip(names, point):
+                    columns[name].append(part)
+                columns["value"].append(value)
+    file = inputs.file("points.csv")
+    with file.open("w", newline="", encoding="utf-8") as out:
+        if parameters and not {"metric", "value"} <= columns.keys():
+            out.write(f"# parameters={','.join(parameters)}\n")
+            columns = {name: columns[name] for name in [*parameters, *(n for n in columns if n not in parameters)]}
+        rows = csv.writer(out, lineterminator="\n")
+        rows.writerow(columns)
+        rows.writerows(zip(*columns.values()))
+    return str(file)
+
+
+def _simulate(kind: str, workload: Any, given: Mapping[str, Any], progress: Progress) -> Answer:
+    inputs = Inputs()
+    args = [*_options(given), "--", *([] if workload is None else [inputs.path(workload, "workload")])]
+    return ask(["simulate", kind], args, inputs, progress, Answer)
+
+
+def simulate_io(workload: Any = None, *, progress: Progress = None, **options: Any) -> Answer:
+    """Tries policies of sharing storage (``iotide simulate io``): a JSON file, a dict, ``"rr9537"`` or ``"mix"``."""
+    return _simulate("io", workload, options, progress)
+
+
+def simulate_jobs(log: Any, *, progress: Progress = None, **options: Any) -> Answer:
+    """Tries policies of scheduling jobs (``iotide simulate jobs``)."""
+    return _simulate("jobs", log, options, progress)
+
+
+def simulate_system(workload: Any, *, progress: Progress = None, **options: Any) -> Answer:
+    """Forecasts the state of shared storage (``iotide simulate system``); the answer of `templates` is such a workload."""
+    return _simulate("system", workload, options, progress)
+
+
+def simulate_staging(workload: Any, *, progress: Progress = None, **options: Any) -> Answer:
+    """Tries policies of staging data out of a buffer (``iotide simulate staging``)."""
+    return _simulate("staging", workload, options, progress)
+
+
+class Labels(Answer):
+    """Labels of many runs: an answer, and a sequence of its runs."""
+
+    def __len__(self) -> int:
+        return len(self._document()["runs"])
+
+    def __iter__(self) -> Any:
+        return iter(self.runs)
+
+
+def label_many(paths: Iterable[Any], *, workers: Optional[int] = None, progress: Progress = None, **options: Any) -> Labels:
+    """Labels many runs, as ``iotide categorize`` does for these paths; ``workers`` of them at a time.
+
+    It is a function of a list of paths to a sequence of labelled runs: ``bag.map_partitions(iotide.label_many)`` labels on Dask.
+    """
+    inputs = Inputs()
+    files = inputs.paths(paths)
+    jobs = {} if workers is None else {"jobs": workers}
+    return ask(["categorize"], [*_options({**jobs, **options}), "--", *files], inputs, progress, Labels)
