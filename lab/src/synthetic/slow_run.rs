@@ -201,7 +201,7 @@ const MARGIN_S: f64 = 120.0;
 
 fn make_run(program: &Program, day: &Day, random: &mut SplitMix64) -> Made {
     let asked = program.asked_bps();
-    let mut run = RunRequests { zero_unix_s: Some(day.zero_s), run_s: None, requests: Vec::new() };
+    let mut run = RunRequests { zero_unix_s: Some(day.zero_s), ..RunRequests::default() };
     let (mut at_s, mut io_s, mut left_s) = (1.0 + 2.0 * random.unit(), 0.0, 0.0);
     for i in 0..program.n_phases {
         let done = i as f64 / program.n_phases as f64;

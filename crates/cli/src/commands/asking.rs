@@ -3,8 +3,6 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-#[cfg(feature = "system")]
-use anyhow::Context as _;
 use anyhow::anyhow;
 #[cfg(feature = "system")]
 pub(super) use iotide_edge::client::in_query;
@@ -34,19 +32,34 @@ pub(super) fn send(method: &str, path: &str, body: &[u8]) -> anyhow::Result<Vec<
 
 #[cfg(feature = "system")]
 fn send_to(socket: &Path, method: &str, path: &str, body: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let (status, body) = answer_of(socket, method, path, body)?;
+    if status == 200 { Ok(body) } else { Err(refused(status, &body)) }
+}
+
+/// Asks the daemon of a socket for what it may not have: `None` if there is no such thing.
+#[cfg(feature = "system")]
+pub(super) fn find_at(socket: &Path, path: &str) -> anyhow::Result<Option<Vec<u8>>> {
+    match answer_of(socket, "GET", path, b"")? {
+        (200, body) => Ok(Some(body)),
+        (404, _) => Ok(None),
+        (status, body) => Err(refused(status, &body)),
+    }
+}
+
+#[cfg(feature = "system")]
+fn answer_of(socket: &Path, method: &str, path: &str, body: &[u8]) -> anyhow::Result<(u16, Vec<u8>)> {
     let answer = iotide_edge::client::send(socket, method, path, body)
         .hint("`iotide serve` starts a daemon; IOTIDE_DAEMON names the socket of one that runs elsewhere")?;
-    if answer.status == 200 {
-        return Ok(answer.body);
-    }
-    let said = iotide_report::Refused::from_json(&answer.body);
-    Err(anyhow!(
+    Ok((answer.status, answer.body))
+}
+
+#[cfg(feature = "system")]
+fn refused(status: u16, body: &[u8]) -> anyhow::Error {
+    let said = iotide_report::Refused::from_json(body);
+    anyhow!(
         "{}",
-        said.map_or_else(
-            || format!("the daemon refuses ({})", answer.status),
-            |said| said.error.for_terminal()
-        )
-    ))
+        said.map_or_else(|| format!("the daemon refuses ({status})"), |said| said.error.for_terminal())
+    )
     .context("the daemon cannot answer")
 }
 
@@ -54,6 +67,11 @@ fn send_to(socket: &Path, method: &str, path: &str, body: &[u8]) -> anyhow::Resu
 #[cfg(not(feature = "system"))]
 fn send_to(_: &Path, _: &str, _: &str, _: &[u8]) -> anyhow::Result<Vec<u8>> {
     Err(anyhow!("this program was built without what asks a daemon (cargo's feature `system`)"))
+}
+
+#[cfg(not(feature = "system"))]
+pub(super) fn find_at(socket: &Path, path: &str) -> anyhow::Result<Option<Vec<u8>>> {
+    ask_at(socket, path).map(Some)
 }
 
 #[cfg(not(feature = "system"))]
