@@ -49,7 +49,8 @@ pub use crate::signature::{
 
 pub use crate::why::{
     Change, Clue, CountedCalls, EarlierPoint, LoadGrid, OthersSeries, Parts, PhaseCause, PhaseFacts, Request,
-    RunCounts, RunFacts, RunRequests, ServerLoad, Slowdown, Verdict as WhyVerdict, Why, counts_from_1970, why,
+    RunCounts, RunFacts, RunRequests, ServerLoad, Slowdown, Verdict as WhyVerdict, Why, counts_from_1970,
+    why,
 };
 
 pub mod online;

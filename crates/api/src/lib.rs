@@ -82,7 +82,8 @@ pub use crate::{
     system::{NamedSystem, SystemMethod, SystemOptions, simulate_system},
     templates::{TemplateOptions, storage_of_file, storage_of_ladder, templates},
     why::{
-        ComparedRun, CountedRun, LoadPiece, LoadSource, PrometheusLoad, StorageLoad, WhyOptions, program_of, why,
+        ComparedRun, CountedRun, LoadPiece, LoadSource, PrometheusLoad, StorageLoad, WhyOptions, program_of,
+        why,
     },
 };
 

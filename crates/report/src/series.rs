@@ -248,7 +248,14 @@ mod tests {
         let metrics = br#"{"metrics": {"write_calls": [[-1, 0], [0, 4], [1, 4], [3, 10]], "write_bytes": [[-1, 0], [0, 400], [1, 400], [3, 1000]],
             "write_ns": [[-1, 0], [0, 2e8], [1, 2e8], [3, 1e9]], "open_calls": [[1, 0], [3, 1]], "load1": [[0, 0.5]]}}"#;
         let counts = JobMetrics::from_json(metrics).unwrap().counts(500.0, Some(9.0));
-        let call = |op, from_s, until_s, calls, bytes, seconds| CountedCalls { op, from_s, until_s, calls, bytes, seconds };
+        let call = |op, from_s, until_s, calls, bytes, seconds| CountedCalls {
+            op,
+            from_s,
+            until_s,
+            calls,
+            bytes,
+            seconds,
+        };
         assert_eq!((counts.zero_unix_s, counts.run_s, counts.period_s), (Some(500.0), Some(9.0), 1.0));
         assert_eq!(
             counts.calls,

@@ -305,7 +305,8 @@ fn load_of(mut rows: Vec<[f64; 3]>, step_s: f64) -> Option<ServerLoad> {
         read_bps[cell] = read;
         written_bps[cell] = written;
     }
-    Some(ServerLoad { grid: LoadGrid { start_s: first, step_s }, read_bps, written_bps })
+    let grid = LoadGrid { start_s: first, step_s };
+    Some(ServerLoad { grid, read_bps, written_bps, is_same_clock: false })
 }
 
 /// How a kind of case differs from quiet days.

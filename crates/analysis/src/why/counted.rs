@@ -89,7 +89,7 @@ impl RunCounts {
             }
         }
         // Pauses that samples cannot show part no phases.
-        let least_pause_s = 2.0 * self.period_s;
+        let least_pause_s = self.period_s;
         RunRequests { zero_unix_s: self.zero_unix_s, run_s: self.run_s, least_pause_s, requests }
     }
 }
@@ -190,7 +190,8 @@ mod tests {
             bytes: 8e6,
             seconds,
         };
-        let counts = RunCounts { period_s: 1.0, calls: vec![long(5.0, 8.0), long(9.0, 8.0)], ..RunCounts::default() };
+        let counts =
+            RunCounts { period_s: 1.0, calls: vec![long(5.0, 8.0), long(9.0, 8.0)], ..RunCounts::default() };
         assert_eq!(counts.concurrency(), 2.0);
         let facts = RunFacts::of(counts.requests(2.0), None);
         assert_eq!((facts.io_s(), facts.phases.len()), (8.0, 1));

@@ -60,6 +60,7 @@ fn log(runs: &[&RunRequests], step_s: f64, others: impl Fn(usize, f64) -> f64) -
         grid: LoadGrid { start_s, step_s },
         read_bps: vec![f64::NAN; n],
         written_bps: vec![f64::NAN; n],
+        is_same_clock: false,
     };
     for (i, run) in runs.iter().enumerate() {
         let zero_s = run.zero_unix_s.unwrap_or(0.0);

@@ -41,6 +41,11 @@ pub trait LoadSource: fmt::Debug {
     /// How long each value holds.
     fn step_s(&self) -> f64;
 
+    /// Whether it counted the runs, too, in the same moments: then clocks need not be compared.
+    fn is_same_clock(&self) -> bool {
+        false
+    }
+
     /// Returns the load between two times since 1970, which are multiples of the step.
     fn load(
         &self,
@@ -192,6 +197,7 @@ fn side_by_side(
         grid: LoadGrid { start_s: zero_s + log.start_s, step_s: log.interval_s },
         read_bps: Vec::new(),
         written_bps: log.values,
+        is_same_clock: false,
     };
     let (read, written) = match (read, written) {
         (Some(read), Some(written)) => (read, written),
@@ -210,6 +216,7 @@ fn side_by_side(
         grid: LoadGrid { start_s: zero_s + start_s, step_s },
         read_bps: on_grid(&read),
         written_bps: on_grid(&written),
+        is_same_clock: false,
     })
 }
 
@@ -257,7 +264,12 @@ pub(super) fn asked(
     let start_s = first.0;
     let n = ((last.1 - start_s) / step_s).round() as usize;
     let grid = LoadGrid { start_s, step_s };
-    let mut load = ServerLoad { grid, read_bps: Vec::new(), written_bps: vec![f64::NAN; n] };
+    let mut load = ServerLoad {
+        grid,
+        read_bps: Vec::new(),
+        written_bps: vec![f64::NAN; n],
+        is_same_clock: source.is_same_clock(),
+    };
     let mut n_known = 0;
     for &(from_s, until_s) in &windows {
         let piece = source.load(from_s, until_s, progress)?;

@@ -2,9 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use iotide_analysis::{
-    LoadGrid, Request, RunCounts, RunFacts, RunRequests, Why, why as compare,
-};
+use iotide_analysis::{LoadGrid, Request, RunCounts, RunFacts, RunRequests, Why, why as compare};
 use iotide_formats::{JobLog, OpenOptions, ReadError};
 use iotide_report::{Source, WhyDocument, WhyEntry, WhyRun};
 use iotide_trace::{

@@ -222,7 +222,10 @@ fn what_cannot_be_used_is_named() {
         (vec!["why", "run.csv", "--history", "empty"], "empty holds no earlier run"),
         (vec!["why", "run.csv", "--storage", "run.csv"], "run.csv is no log of servers"),
         (vec!["why", "run.csv", "--storage", "prometheus:ftp://x"], "ftp is not supported"),
-        (vec!["why", "run.csv", "--daemon", "nowhere", "--storage", "daemon"], "no daemon answers at nowhere"),
+        (
+            vec!["why", "run.csv", "--daemon", "nowhere", "--storage", "daemon"],
+            "no daemon answers at nowhere",
+        ),
         (vec!["why", "--job", "4711", "--daemon", "nowhere"], "no daemon answers at nowhere"),
         (vec!["why", "run.csv", "--storage", "series.csv", "series.csv"], "series.csv is given twice"),
         (vec!["why", "run.csv", "--storage", "series.csv", "daemon"], "daemon cannot be added up"),
@@ -244,8 +247,9 @@ fn as_metrics(log: &str) -> String {
             // A value holds for two seconds, and the counter has it at their end.
             total += cells[2];
             let at_s = cells[0] + 2.0;
-            metrics +=
-                &format!("lustre_write_bytes_total{{component=\"ost\",target=\"{target}\"}} {total} {at_s}\n");
+            metrics += &format!(
+                "lustre_write_bytes_total{{component=\"ost\",target=\"{target}\"}} {total} {at_s}\n"
+            );
         }
     }
     metrics + "# EOF\n"
@@ -260,8 +264,12 @@ fn a_prometheus_server_tells_the_same_as_the_log_that_it_was_filled_with() {
     };
     let dir = Dir::new();
     disturbed(&dir);
-    let server =
-        crate::signature::Prometheus::with(dir.path(), &prometheus, &promtool, &as_metrics(&dir.read("servers.csv")));
+    let server = crate::signature::Prometheus::with(
+        dir.path(),
+        &prometheus,
+        &promtool,
+        &as_metrics(&dir.read("servers.csv")),
+    );
     let storage = format!("prometheus:{}", server.url);
     let by = |more: &[&str]| {
         let mut command = dir.command(["why", "run.csv", "--history", "earlier", "--format", "json"]);

@@ -6,7 +6,7 @@ use iotide_analysis::RunCounts;
 use iotide_api::{
     ComparedRun, CountedRun, Error, LoadPiece, LoadSource, Loss, Progress, StorageLoad, ThroughputLog,
 };
-use iotide_report::{CounterOverTime, JobDocument, WatchedJob, JobList, JobMetrics};
+use iotide_report::{CounterOverTime, JobDocument, JobList, JobMetrics, Untrusted, WatchedJob};
 use iotide_trace::JobInfo;
 
 use crate::commands::asking::{ask_at, find_at, in_query, unreadable};
@@ -33,16 +33,20 @@ pub(super) fn watched(ui: &mut Ui, socket: &Path, id: &str) -> anyhow::Result<Wa
     let entry = &job.entry;
     let mut run = counted(socket, entry)?;
     run.losses.extend(entry.losses.iter().map(|loss| Loss::of_unknown_size(loss.as_said())));
-    let app = in_query(entry.app.as_said()).to_string();
-    let list = ask_at(socket, &format!("/api/1/jobs?app={app}&limit={MOST_LISTED}"))?;
-    let list = JobList::from_json(&list).map_err(unreadable)?;
     let mut losses = vec![Loss::of_unknown_size(
         "counters are sums over processes: whether fewer of them did the work is not seen",
     )];
-    let before = list.jobs.iter().filter(|other| {
-        other.state != "running" && other.user == entry.user && other.start_unix_s < entry.start_unix_s
-    });
-    let (same, others): (Vec<&WatchedJob>, Vec<&WatchedJob>) = before.partition(|other| other.size == entry.size);
+    let mut before = runs_before(socket, &entry.app, entry)?;
+    if before.is_empty() {
+        before = runs_before(socket, entry.program(), entry)?;
+        if !before.is_empty() {
+            losses.push(Loss::of_unknown_size(
+                "no earlier run had the same arguments: runs of the same program with others are compared with",
+            ));
+        }
+    }
+    let (same, others): (Vec<WatchedJob>, Vec<WatchedJob>) =
+        before.into_iter().partition(|other| other.size == entry.size);
     if !others.is_empty() {
         losses.push(Loss::of_unknown_size(format!(
             "{} earlier runs with other numbers of processes are not compared with",
@@ -51,7 +55,7 @@ pub(super) fn watched(ui: &mut Ui, socket: &Path, id: &str) -> anyhow::Result<Wa
     }
     let mut earlier: Vec<ComparedRun> = Vec::new();
     let mut seen = vec![entry.job.clone()];
-    for other in same {
+    for other in &same {
         if earlier.len() == MOST_EARLIER {
             break;
         }
@@ -73,12 +77,24 @@ pub(super) fn watched(ui: &mut Ui, socket: &Path, id: &str) -> anyhow::Result<Wa
     Ok(Watched { run: ComparedRun::Counted(run), earlier, losses, longest_call_s })
 }
 
+/// Lists runs of an application, by id or program name, that ended and began before a job, the latest first.
+fn runs_before(socket: &Path, app: &Untrusted, job: &WatchedJob) -> anyhow::Result<Vec<WatchedJob>> {
+    let app = in_query(app.as_said()).to_string();
+    let list = ask_at(socket, &format!("/api/1/jobs?app={app}&limit={MOST_LISTED}"))?;
+    let list = JobList::from_json(&list).map_err(unreadable)?;
+    let is_before = |other: &WatchedJob| {
+        other.state != "running" && other.user == job.user && other.start_unix_s < job.start_unix_s
+    };
+    Ok(list.jobs.into_iter().filter(is_before).collect())
+}
+
 impl Watched {
     /// The load of the storage as this daemon counted it.
     pub(super) fn load(&self, socket: &Path) -> StorageLoad {
         // A call counts when it ends. Over steps of a few calls that does not matter.
-        let step_s = if self.longest_call_s > 0.25 { (4.0 * self.longest_call_s).ceil().min(60.0) } else { 1.0 };
-        StorageLoad::Asked(Box::new(DaemonLoad { step_s, ..DaemonLoad::new(socket) }))
+        let step_s =
+            if self.longest_call_s > 0.25 { (4.0 * self.longest_call_s).ceil().min(60.0) } else { 1.0 };
+        StorageLoad::Asked(Box::new(DaemonLoad { step_s, counted_runs: true, ..DaemonLoad::new(socket) }))
     }
 }
 
@@ -89,7 +105,7 @@ fn counted(socket: &Path, job: &WatchedJob) -> anyhow::Result<CountedRun> {
     let run_s = job.end_unix_s.map(|end_s| end_s - job.start_unix_s);
     // Samples count from the whole second in which the job began.
     let counts: RunCounts = metrics.counts(job.start_unix_s.floor(), run_s);
-    let said = |text: &iotide_report::Untrusted| Some(text.as_said().to_owned()).filter(|text| !text.is_empty());
+    let said = |text: &Untrusted| Some(text.as_said().to_owned()).filter(|text| !text.is_empty());
     Ok(CountedRun {
         name: format!("job {}", job.job.for_terminal()),
         job: JobInfo {
@@ -112,11 +128,13 @@ fn counted(socket: &Path, job: &WatchedJob) -> anyhow::Result<CountedRun> {
 pub(super) struct DaemonLoad {
     socket: PathBuf,
     step_s: f64,
+    /// Whether it counted the runs, too.
+    counted_runs: bool,
 }
 
 impl DaemonLoad {
     pub(super) fn new(socket: impl Into<PathBuf>) -> Self {
-        Self { socket: socket.into(), step_s: 1.0 }
+        Self { socket: socket.into(), step_s: 1.0, counted_runs: false }
     }
 
     /// The growth of a counter of all jobs, on steps.
@@ -143,7 +161,13 @@ impl DaemonLoad {
                 counter.for_each_growth(|from, until, growth| {
                     if from >= at_s && until <= to_s {
                         let cell = (((from - from_s) / step_s) as usize).min(n.saturating_sub(1));
-                        spread(&mut bytes, &mut known_s, cell, (from - from_s, until - from_s, growth), step_s);
+                        spread(
+                            &mut bytes,
+                            &mut known_s,
+                            cell,
+                            (from - from_s, until - from_s, growth),
+                            step_s,
+                        );
                     }
                 });
                 losses.extend(counter.losses.iter().map(|loss| Loss::of_unknown_size(loss.as_said())));
@@ -198,15 +222,13 @@ impl LoadSource for DaemonLoad {
         self.step_s
     }
 
-    fn load(
-        &self,
-        from_s: f64,
-        until_s: f64,
-        _: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<LoadPiece, Error> {
+    fn is_same_clock(&self) -> bool {
+        self.counted_runs
+    }
+
+    fn load(&self, from_s: f64, until_s: f64, _: &mut dyn FnMut(Progress<'_>)) -> Result<LoadPiece, Error> {
         let ask = |metric| {
-            self.rate(metric, (from_s, until_s))
-                .map_err(|why| Error::LoadSource { why: format!("{why:#}") })
+            self.rate(metric, (from_s, until_s)).map_err(|why| Error::LoadSource { why: format!("{why:#}") })
         };
         let ((read, mut losses), (written, lost)) = (ask("read_bytes")?, ask("write_bytes")?);
         losses.extend(lost);

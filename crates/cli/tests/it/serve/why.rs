@@ -5,7 +5,8 @@ use super::*;
 /// Runs a program three times for a second or two; each time it writes a megabyte.
 fn run_jobs(dir: &FreshDir) {
     for id in ["run1", "run2", "run3"] {
-        let script = "for n in 1 2 3 4 5; do dd if=/dev/zero of=out bs=20000 count=10 status=none; sleep 0.3; done";
+        let script =
+            "for n in 1 2 3 4 5; do dd if=/dev/zero of=out bs=20000 count=10 status=none; sleep 0.3; done";
         assert!(record(dir, id).args(["sh", "-c", script]).status().unwrap().success());
     }
 }
