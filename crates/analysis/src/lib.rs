@@ -48,8 +48,9 @@ pub use crate::signature::{
 };
 
 pub use crate::why::{
-    Change, Clue, EarlierPoint, LoadGrid, OthersSeries, Parts, PhaseCause, PhaseFacts, Request, RunFacts,
-    RunRequests, ServerLoad, Slowdown, Verdict as WhyVerdict, Why, counts_from_1970, why,
+    Change, Clue, CountedCalls, EarlierPoint, LoadGrid, OthersSeries, Parts, PhaseCause, PhaseFacts, Request,
+    RunCounts, RunFacts, RunRequests, ServerLoad, Slowdown, Verdict as WhyVerdict, Why, counts_from_1970,
+    why,
 };
 
 pub mod online;

@@ -143,6 +143,12 @@ pub enum Error {
         /// Description of the fault.
         fault: String,
     },
+    /// Somebody who knows the load of the storage did not answer.
+    #[error("the load of the storage is not known: {why}")]
+    LoadSource {
+        /// Why.
+        why: String,
+    },
     /// An input counts once.
     #[error("{} is given twice", path.display())]
     GivenTwice {

@@ -82,7 +82,10 @@ pub use crate::{
     staging::{StagingJob, StagingOptions, simulate_staging},
     system::{NamedSystem, SystemMethod, SystemOptions, simulate_system},
     templates::{TemplateOptions, storage_of_file, storage_of_ladder, templates},
-    why::{WhyOptions, program_of, why},
+    why::{
+        ComparedRun, CountedRun, LoadPiece, LoadSource, PrometheusLoad, StorageLoad, WhyOptions, program_of,
+        why,
+    },
 };
 
 mod advise;

@@ -81,7 +81,10 @@ pub use crate::{
     schedule::{
         Change, JobEntry, PolicyEntry, Published, ScenarioEntry, SimulationReport, Spread, WorkloadEntry,
     },
-    series::{JobRates, ListedMetric, MetricList, SeriesDocument, SeriesValue, rates_of},
+    series::{
+        CounterOverTime, JobMetrics, JobRates, ListedMetric, MetricList, SeriesDocument, SeriesValue,
+        rates_of,
+    },
     sets::{JobAtStorage, JobOfSource, SourceJobs, SourceTarget, StorageJobs, WhoKnows},
     signature::{
         BurstEntry, FitReport, FitStart, GroupEntry, LogReport, LogRow, LogSource, LogTile, SignatureChart,

@@ -1,6 +1,10 @@
 //! Metrics of a job over time, as a daemon answers.
 
+use std::collections::BTreeMap;
+
+use iotide_analysis::{CountedCalls, RunCounts};
 use iotide_ledger::series::{Points, Sample};
+use iotide_trace::Op;
 use serde::{Deserialize, Serialize};
 
 use iotide_look::{Untrusted, text};
@@ -132,6 +136,95 @@ pub fn rates_of(points: &Points) -> Vec<f64> {
     rates
 }
 
+/// All metrics of a job over time, as a daemon answers: pairs of seconds since the job began and value.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct JobMetrics {
+    metrics: BTreeMap<String, Vec<(f64, f64)>>,
+}
+
+impl JobMetrics {
+    /// Reads what a daemon answered.
+    pub fn from_json(json: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(json).map_err(|error| error.to_string())
+    }
+
+    /// Returns the calls that were counted; `zero_unix_s` is when the job began.
+    pub fn counts(&self, zero_unix_s: f64, run_s: Option<f64>) -> RunCounts {
+        let mut calls = Vec::new();
+        let mut period_s = f64::INFINITY;
+        for (name, op) in COUNTED {
+            let bytes = self.growth(&format!("{name}_bytes"));
+            let ns = self.growth(&format!("{name}_ns"));
+            for (until, (from_s, n)) in self.growth(&format!("{name}_calls")) {
+                let until_s = f64::from_bits(until);
+                period_s = period_s.min(until_s - from_s);
+                let grown = |of: &Growth| of.get(&until).map_or(0.0, |(_, growth)| *growth);
+                let (bytes, seconds) = (grown(&bytes), grown(&ns) / 1e9);
+                if n > 0.0 {
+                    calls.push(CountedCalls { op, from_s, until_s, calls: n, bytes, seconds });
+                }
+            }
+        }
+        calls.sort_by(|a, b| a.until_s.total_cmp(&b.until_s).then(a.op.cmp(&b.op)));
+        let period_s = if period_s.is_finite() { period_s } else { 1.0 };
+        RunCounts { zero_unix_s: Some(zero_unix_s), run_s, period_s, calls }
+    }
+
+    /// How much a counter grew until each of its samples, since the one before.
+    fn growth(&self, metric: &str) -> Growth {
+        let samples = self.metrics.get(metric).map_or(&[][..], Vec::as_slice);
+        let grown = samples.windows(2).filter(|pair| pair[0].0 < pair[1].0);
+        grown.map(|pair| (pair[1].0.to_bits(), (pair[0].0, (pair[1].1 - pair[0].1).max(0.0)))).collect()
+    }
+}
+
+/// By the time of a sample, in bits: the sample before, and the growth since then.
+type Growth = BTreeMap<u64, (f64, f64)>;
+
+/// Calls that a daemon counts, by the beginning of their metrics' names.
+const COUNTED: [(&str, Op); 8] = [
+    ("read", Op::Read),
+    ("write", Op::Write),
+    ("open", Op::Open),
+    ("close", Op::Close),
+    ("seek", Op::Seek),
+    ("stat", Op::Stat),
+    ("sync", Op::Sync),
+    ("other", Op::Other),
+];
+
+/// A counter over time, as a daemon answers.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct CounterOverTime {
+    t0_unix_s: f64,
+    period_s: f64,
+    values: Vec<Option<f64>>,
+    /// Data that is missing.
+    #[serde(default)]
+    pub losses: Vec<Untrusted>,
+}
+
+impl CounterOverTime {
+    /// Reads what a daemon answered.
+    pub fn from_json(json: &[u8]) -> Result<Self, String> {
+        let read: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        if read.period_s > 0.0 { Ok(read) } else { Err("a period that is none".to_owned()) }
+    }
+
+    /// Calls `take` with each time between two samples and the growth in it. Nothing is known where one of them is missing, nor where the
+    /// counter began again.
+    pub fn for_each_growth(&self, mut take: impl FnMut(f64, f64, f64)) {
+        for (i, pair) in self.values.windows(2).enumerate() {
+            let until_s = self.t0_unix_s + (i + 1) as f64 * self.period_s;
+            if let [Some(before), Some(now)] = *pair
+                && now >= before
+            {
+                take(until_s - self.period_s, until_s, now - before);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,6 +241,44 @@ mod tests {
         assert_eq!(rates.iter().sum::<f64>() * 4.0, 1600.0);
         assert_eq!(JobRates::picture(&rates).unwrap(), "█ ███  up to 100 B/s");
         assert_eq!(JobRates::picture(&[0.0, 0.0]), None);
+    }
+
+    #[test]
+    fn counters_of_a_job_become_calls_of_each_second() {
+        let metrics = br#"{"metrics": {"write_calls": [[-1, 0], [0, 4], [1, 4], [3, 10]], "write_bytes": [[-1, 0], [0, 400], [1, 400], [3, 1000]],
+            "write_ns": [[-1, 0], [0, 2e8], [1, 2e8], [3, 1e9]], "open_calls": [[1, 0], [3, 1]], "load1": [[0, 0.5]]}}"#;
+        let counts = JobMetrics::from_json(metrics).unwrap().counts(500.0, Some(9.0));
+        let call = |op, from_s, until_s, calls, bytes, seconds| CountedCalls {
+            op,
+            from_s,
+            until_s,
+            calls,
+            bytes,
+            seconds,
+        };
+        assert_eq!((counts.zero_unix_s, counts.run_s, counts.period_s), (Some(500.0), Some(9.0), 1.0));
+        assert_eq!(
+            counts.calls,
+            [
+                call(Op::Write, -1.0, 0.0, 4.0, 400.0, 0.2),
+                call(Op::Write, 1.0, 3.0, 6.0, 600.0, 0.8),
+                call(Op::Open, 1.0, 3.0, 1.0, 0.0, 0.0),
+            ]
+        );
+        assert!(JobMetrics::from_json(b"{}").is_err());
+    }
+
+    #[test]
+    fn a_counter_grows_between_samples_and_nowhere_else() {
+        let counter = CounterOverTime::from_json(
+            br#"{"metric": "write_bytes", "kind": "counter", "period_s": 2, "t0_unix_s": 10, "values": [5, 9, null, 20, 3, 4], "losses": ["x"]}"#,
+        )
+        .unwrap();
+        let mut grown = Vec::new();
+        counter.for_each_growth(|from_s, until_s, growth| grown.push((from_s, until_s, growth)));
+        assert_eq!(grown, [(10.0, 12.0, 4.0), (18.0, 20.0, 1.0)]);
+        assert_eq!(counter.losses.len(), 1);
+        assert!(CounterOverTime::from_json(br#"{"period_s": 0, "t0_unix_s": 0, "values": []}"#).is_err());
     }
 
     #[test]

@@ -142,6 +142,12 @@ impl WhyEntry {
         self
     }
 
+    /// Adds who was asked for the load of the storage, and for what.
+    pub fn with_source(mut self, asked: String) -> Self {
+        self.evidence.push(EvidenceEntry { kind: "load_source", text: asked.into(), value: None });
+        self
+    }
+
     /// Returns the verdict in one sentence without a full stop.
     pub fn headline(&self) -> String {
         let factor = self.slowdown.map_or(1.0, |slowdown| slowdown.factor);

@@ -13,6 +13,7 @@ mod signature;
 mod signature_paper;
 mod system;
 mod why;
+mod why_real;
 
 /// A question whose answers are evaluated: its name, what to run, and what that understands.
 type Part = (&'static str, fn(&[String]) -> Result<(), String>, &'static str);

@@ -201,7 +201,7 @@ const MARGIN_S: f64 = 120.0;
 
 fn make_run(program: &Program, day: &Day, random: &mut SplitMix64) -> Made {
     let asked = program.asked_bps();
-    let mut run = RunRequests { zero_unix_s: Some(day.zero_s), run_s: None, requests: Vec::new() };
+    let mut run = RunRequests { zero_unix_s: Some(day.zero_s), ..RunRequests::default() };
     let (mut at_s, mut io_s, mut left_s) = (1.0 + 2.0 * random.unit(), 0.0, 0.0);
     for i in 0..program.n_phases {
         let done = i as f64 / program.n_phases as f64;
@@ -305,7 +305,8 @@ fn load_of(mut rows: Vec<[f64; 3]>, step_s: f64) -> Option<ServerLoad> {
         read_bps[cell] = read;
         written_bps[cell] = written;
     }
-    Some(ServerLoad { grid: LoadGrid { start_s: first, step_s }, read_bps, written_bps })
+    let grid = LoadGrid { start_s: first, step_s };
+    Some(ServerLoad { grid, read_bps, written_bps, is_same_clock: false })
 }
 
 /// How a kind of case differs from quiet days.

@@ -25,6 +25,9 @@ const MOST_CELLS: i64 = 8192;
 impl Clocks {
     /// Taking off the program's own bytes leaves the smoothest rest where the clocks agree.
     pub(super) fn of(runs: &[&RunFacts], load: &ServerLoad) -> Self {
+        if load.is_same_clock {
+            return Self { shifts: vec![0; runs.len()] };
+        }
         let reach = ((REACH_S / load.grid.fine_s()) as i64).min(MOST_SHIFTS);
         let roughness: Vec<Option<Vec<f64>>> = runs.iter().map(|run| roughness(run, load, reach)).collect();
         let n_shifts = (2 * reach + 1) as usize;

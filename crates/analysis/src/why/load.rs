@@ -31,6 +31,8 @@ pub struct ServerLoad {
     pub read_bps: Vec<f64>,
     /// Bytes per second written, or moved either way.
     pub written_bps: Vec<f64>,
+    /// Whether the runs and the log were counted by one clock, in the same moments.
+    pub is_same_clock: bool,
 }
 
 impl ServerLoad {

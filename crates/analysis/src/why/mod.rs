@@ -15,12 +15,14 @@ use self::clock::Clocks;
 use self::model::{Expected, Extrapolation, RequestModel};
 use self::verdict::{Comparison, Outcome};
 
+pub use self::counted::{CountedCalls, RunCounts};
 pub use self::load::{LoadGrid, ServerLoad};
 pub use self::phases::{PhaseFacts, Request, RunFacts, RunRequests, counts_from_1970};
 
 mod capacity;
 mod changes;
 mod clock;
+mod counted;
 mod load;
 mod model;
 mod phases;

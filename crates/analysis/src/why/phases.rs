@@ -31,6 +31,8 @@ pub struct RunRequests {
     pub zero_unix_s: Option<f64>,
     /// How long the run took, if the trace says so.
     pub run_s: Option<f64>,
+    /// Shorter pauses part no phases, however short the run is: 0 where each request has its time.
+    pub least_pause_s: f64,
     /// Its requests.
     pub requests: Vec<Request>,
 }
@@ -149,6 +151,11 @@ impl RunFacts {
         }
     }
 
+    /// Brings a run that was reduced on the grid `from` to another, which begins a whole number of steps later or earlier.
+    pub fn rebase(&mut self, from: LoadGrid, start_s: f64) {
+        self.moved.first -= ((start_s - from.start_s) / from.fine_s()).round() as i64;
+    }
+
     /// How long at least one request was under way.
     pub fn io_s(&self) -> f64 {
         self.phases.iter().map(|phase| phase.busy_s).sum()
@@ -221,7 +228,8 @@ fn phases(run: &RunRequests) -> Vec<PhaseFacts> {
     let Some(first) = requests.first() else { return Vec::new() };
     let last_s = requests.iter().map(|request| request.end_s).fold(first.end_s, f64::max);
     let span_s = last_s - first.start_s;
-    let pause_s = PAUSE * run.run_s.filter(|run_s| *run_s >= span_s).unwrap_or(span_s);
+    let pause_s =
+        (PAUSE * run.run_s.filter(|run_s| *run_s >= span_s).unwrap_or(span_s)).max(run.least_pause_s);
     let mut phases = Vec::new();
     let mut begun = 0;
     let (mut end_s, mut busy_s) = (first.start_s, 0.0);

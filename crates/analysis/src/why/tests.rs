@@ -36,7 +36,7 @@ fn requests(zero_unix_s: f64, seed: u64, size: f64, slow: impl Fn(usize) -> f64)
         }
         at_s += longest_s + 20.0;
     }
-    RunRequests { zero_unix_s: Some(zero_unix_s), run_s: Some(at_s), requests }
+    RunRequests { zero_unix_s: Some(zero_unix_s), run_s: Some(at_s), requests, ..RunRequests::default() }
 }
 
 const DAY_S: f64 = 86_400.0;
@@ -60,6 +60,7 @@ fn log(runs: &[&RunRequests], step_s: f64, others: impl Fn(usize, f64) -> f64) -
         grid: LoadGrid { start_s, step_s },
         read_bps: vec![f64::NAN; n],
         written_bps: vec![f64::NAN; n],
+        is_same_clock: false,
     };
     for (i, run) in runs.iter().enumerate() {
         let zero_s = run.zero_unix_s.unwrap_or(0.0);
@@ -212,13 +213,13 @@ fn a_clock_that_is_ahead_is_told_and_taken_off() {
 fn requests_of_one_size_do_not_tell_what_others_cost() {
     let one_size = |day: u64, bytes: f64, seconds: f64| RunRequests {
         zero_unix_s: Some(START_S + day as f64 * DAY_S),
-        run_s: None,
         requests: (0..20)
             .map(|i| {
                 let start_s = 20.0 * f64::from(i);
                 Request { op: Op::Write, rank: 0, start_s, end_s: start_s + seconds, bytes, calls: 1.0 }
             })
             .collect(),
+        ..RunRequests::default()
     };
     let history: Vec<RunRequests> = (0..5).map(|day| one_size(day, 1e8, 2.0 + 0.01 * day as f64)).collect();
     let why = ask(&one_size(9, 4e8, 5.0), &history, None);

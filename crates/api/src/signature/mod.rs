@@ -14,6 +14,7 @@ use iotide_trace::{Direction, Loss, Silence, ThroughputConfig, ThroughputLog, Th
 use crate::{Error, Input, Progress};
 
 pub use self::applications::{Applications, Found, applications};
+pub(crate) use self::prometheus::ask as ask_prometheus;
 pub use self::prometheus::{PrometheusError, PrometheusQuestion, prometheus_log};
 pub use iotide_http::Url;
 
@@ -135,7 +136,7 @@ fn sample_of(input: &Input, options: &SignatureOptions) -> Result<(Sample, Vec<L
 }
 
 /// A run counts once, and what a server moved was moved once.
-fn refuse_twice<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Error> {
+pub(crate) fn refuse_twice<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Error> {
     let mut seen = BTreeSet::new();
     let mut is_new = |path: &PathBuf| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone()));
     match paths.into_iter().find(|path| !is_new(path)) {

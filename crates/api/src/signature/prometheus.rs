@@ -135,7 +135,7 @@ pub fn prometheus_log(
 /// Asks for the whole range and pushes what the server has into `sink`, each value as a bin that ends at its time.
 ///
 /// Several series are added up by the sink, as it does with those of several files.
-fn ask(
+pub(crate) fn ask(
     question: &PrometheusQuestion,
     sink: &mut dyn EventSink,
     progress: &mut dyn FnMut(Progress<'_>),

@@ -90,9 +90,24 @@ fn send_over_http(
 
 #[cfg(feature = "system")]
 fn send_to(socket: &Path, method: &str, path: &str, body: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let (status, body) = answer_of(socket, method, path, body)?;
+    body_of(status, body)
+}
+
+/// Asks the daemon of a socket for what it may not have: `None` if there is no such thing.
+#[cfg(feature = "system")]
+pub(super) fn find_at(socket: &Path, path: &str) -> anyhow::Result<Option<Vec<u8>>> {
+    match answer_of(socket, "GET", path, b"")? {
+        (404, _) => Ok(None),
+        (status, body) => body_of(status, body).map(Some),
+    }
+}
+
+#[cfg(feature = "system")]
+fn answer_of(socket: &Path, method: &str, path: &str, body: &[u8]) -> anyhow::Result<(u16, Vec<u8>)> {
     let answer = iotide_edge::client::send(socket, method, path, body)
         .hint("`iotide serve` starts a daemon; IOTIDE_DAEMON names the socket of one that runs elsewhere")?;
-    body_of(answer.status, answer.body)
+    Ok((answer.status, answer.body))
 }
 
 /// The body of an answer; a refusal is an error, in the daemon's words.
@@ -110,6 +125,11 @@ fn body_of(status: u16, body: Vec<u8>) -> anyhow::Result<Vec<u8>> {
 #[cfg(not(feature = "system"))]
 fn send_to(_: &Path, _: &str, _: &str, _: &[u8]) -> anyhow::Result<Vec<u8>> {
     Err(anyhow!("this program was built without what asks a daemon (cargo's feature `system`)"))
+}
+
+#[cfg(not(feature = "system"))]
+pub(super) fn find_at(socket: &Path, path: &str) -> anyhow::Result<Option<Vec<u8>>> {
+    ask_at(socket, path).map(Some)
 }
 
 #[cfg(not(feature = "system"))]

@@ -35,6 +35,8 @@ mod rpc;
 mod series;
 /// Pages: roles, logins, harmful names, and a browser.
 mod web;
+/// Why a run was slow, from counters alone.
+mod why;
 
 pub(crate) const IOTIDE: &str = env!("CARGO_BIN_EXE_iotide");
 

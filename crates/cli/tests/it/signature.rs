@@ -638,9 +638,9 @@ fn a_server_that_cannot_load_so_much_is_asked_for_less_at_a_time() {
 }
 
 /// A real server with the log of these tests in it, gone with the test.
-struct Prometheus {
+pub(crate) struct Prometheus {
     child: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Drop for Prometheus {
@@ -651,7 +651,7 @@ impl Drop for Prometheus {
 }
 
 impl Prometheus {
-    fn with(dir: &Path, prometheus: &Path, promtool: &Path, metrics: &str) -> Self {
+    pub(crate) fn with(dir: &Path, prometheus: &Path, promtool: &Path, metrics: &str) -> Self {
         std::fs::write(dir.join("metrics.txt"), metrics).unwrap();
         let filled = Command::new(promtool)
             .args(["tsdb", "create-blocks-from", "openmetrics", "metrics.txt", "data"])

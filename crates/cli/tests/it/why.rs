@@ -221,15 +221,81 @@ fn what_cannot_be_used_is_named() {
         (vec!["why", "run.csv", "--history", "nowhere"], "nowhere does not exist"),
         (vec!["why", "run.csv", "--history", "empty"], "empty holds no earlier run"),
         (vec!["why", "run.csv", "--storage", "run.csv"], "run.csv is no log of servers"),
+        (vec!["why", "run.csv", "--storage", "prometheus:ftp://x"], "ftp is not supported"),
+        (
+            vec!["why", "run.csv", "--daemon", "nowhere", "--storage", "daemon"],
+            "no daemon answers at nowhere",
+        ),
+        (vec!["why", "--job", "4711", "--daemon", "nowhere"], "no daemon answers at nowhere"),
+        (vec!["why", "run.csv", "--storage", "series.csv", "series.csv"], "series.csv is given twice"),
+        (vec!["why", "run.csv", "--storage", "series.csv", "daemon"], "daemon cannot be added up"),
+        (vec!["why", "run.csv", "--storage", "series.csv", "--query", "x"], "--query is for"),
     ] {
-        let outcome = match args.as_slice() {
-            [a, b] => dir.iotide([a, b]),
-            [a, b, c, d] => dir.iotide([a, b, c, d]),
-            _ => unreachable!(),
-        };
-        let complaint = outcome.exits_with(2).complaint();
+        let outcome = dir.command([]).args(&args).output().unwrap();
+        let complaint = crate::util::Outcome::of(outcome).exits_with(2).complaint();
         assert!(complaint.contains(said), "{args:?}: {complaint}");
     }
+}
+
+/// A log of servers as counters of Lustre's targets, of which each has half.
+fn as_metrics(log: &str) -> String {
+    let mut metrics = String::from("# TYPE lustre_write_bytes counter\n");
+    for target in ["OST0000", "OST0001"] {
+        let mut total = 0.0;
+        for row in log.lines().skip(1) {
+            let cells: Vec<f64> = row.split(',').map(|cell| cell.parse().unwrap()).collect();
+            // A value holds for two seconds, and the counter has it at their end.
+            total += cells[2];
+            let at_s = cells[0] + 2.0;
+            metrics += &format!(
+                "lustre_write_bytes_total{{component=\"ost\",target=\"{target}\"}} {total} {at_s}\n"
+            );
+        }
+    }
+    metrics + "# EOF\n"
+}
+
+#[test]
+fn a_prometheus_server_tells_the_same_as_the_log_that_it_was_filled_with() {
+    let (Some(prometheus), Some(promtool)) =
+        (iotide_testkit::program("prometheus"), iotide_testkit::program("promtool"))
+    else {
+        return;
+    };
+    let dir = Dir::new();
+    disturbed(&dir);
+    let server = crate::signature::Prometheus::with(
+        dir.path(),
+        &prometheus,
+        &promtool,
+        &as_metrics(&dir.read("servers.csv")),
+    );
+    let storage = format!("prometheus:{}", server.url);
+    let by = |more: &[&str]| {
+        let mut command = dir.command(["why", "run.csv", "--history", "earlier", "--format", "json"]);
+        let output = command.args(["--step", "2", "--storage", &storage]).args(more).output().unwrap();
+        crate::util::Outcome::of(output)
+    };
+    let file = dir
+        .iotide(["why", "run.csv", "--history", "earlier", "--storage", "servers.csv", "--format", "json"])
+        .exits_with(0)
+        .json();
+    let usual = by(&[]).exits_with(0).json();
+    let own = by(&["--query", "irate(lustre_write_bytes_total[5m])"]).exits_with(0).json();
+    for (json, asked) in [(&usual, "node_disk_written_bytes_total"), (&own, "for irate(lustre_write")] {
+        let (why, of_file) = (&json["runs"][0]["why"], &file["runs"][0]["why"]);
+        assert_eq!(why["verdict"], "others", "{why:#}");
+        let others = |why: &serde_json::Value| why["parts"]["others"].as_f64().unwrap();
+        assert!((others(why) - others(of_file)).abs() < 0.05, "{why:#} {of_file:#}");
+        let source = why["evidence"].as_array().unwrap().last().unwrap();
+        assert_eq!(source["kind"], "load_source");
+        assert!(source["text"].as_str().unwrap().contains(asked), "{source}");
+    }
+    // A server that has nothing of that time: the answer is that without a log.
+    let nothing = by(&["--query", "no_such_metric"]).exits_with(1).json();
+    assert_eq!(nothing["runs"][0]["why"]["verdict"], "unknown");
+    let wrong = by(&["--query", "sum("]).exits_with(2).complaint();
+    assert!(wrong.contains("refuses the query"), "{wrong}");
 }
 
 #[test]

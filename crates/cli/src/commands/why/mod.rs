@@ -3,32 +3,51 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use iotide_api::{Input, JobLogOptions, OpenOptions, Progress, WhyOptions, job_log, program_of, why};
+use iotide_api::{
+    ComparedRun, Input, JobLogOptions, OpenOptions, Progress, WhyOptions, job_log, program_of, why,
+};
 use iotide_archive::RUNS;
 use iotide_formats::is_one_trace;
 
+use self::storage::StorageArgs;
 use super::advice::advised;
 use super::document::DocumentArgs;
 use super::input::ReadingArgs;
 use crate::ExitStatus;
+use crate::config::Config;
 use crate::ui::{Hint, Ui};
+
+mod daemon;
+mod storage;
 
 /// Tell why a run's I/O was slow: its own requests, the load of others, or the storage
 ///
 /// The run is compared with earlier runs of the same program, and both with the load of the storage servers meanwhile. A verdict is
-/// given where the evidence agrees; otherwise the answer says what is excluded, and what would tell the rest.
+/// given where the evidence agrees; otherwise the answer says what is excluded, and what would tell the rest. With --job, run, earlier runs and
+/// load are those that the daemon counted.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct WhyArgs {
     /// The trace of the run in question
-    #[arg(value_name = "RUN")]
-    run: PathBuf,
+    #[arg(value_name = "RUN", required_unless_present = "job")]
+    run: Option<PathBuf>,
+    /// A job that the daemon watched, in the place of a trace
+    #[arg(long, value_name = "ID", conflicts_with = "run")]
+    job: Option<String>,
+    /// Socket of the daemon [default: as for `iotide jobs`]
+    #[arg(long, value_name = "SOCKET", help_heading = "Evidence")]
+    daemon: Option<PathBuf>,
     /// Earlier runs: traces, folders of traces, or a folder of results of `iotide categorize`. Of folders, runs of the same program count
-    #[arg(long, value_name = "TRACE|DIR|RESULTS", num_args = 1.., help_heading = "Evidence")]
+    #[arg(
+        long,
+        value_name = "TRACE|DIR|RESULTS",
+        num_args = 1..,
+        help_heading = "Evidence",
+        conflicts_with = "job"
+    )]
     history: Vec<PathBuf>,
-    /// Load of the storage servers during these runs: tables `time,read,write`, or other server logs; several are added up
-    #[arg(long, value_name = "SERVERLOG", num_args = 1.., help_heading = "Evidence")]
-    storage: Vec<PathBuf>,
+    #[command(flatten)]
+    storage: StorageArgs,
     /// Who ran what, and when (`sacct -P`, or a table `user,name,nodes,start,end`): names who ran in the slow phases only
     #[arg(long, value_name = "JOBLOG", help_heading = "Evidence")]
     jobs: Option<PathBuf>,
@@ -43,6 +62,8 @@ Examples:
   iotide why run.csv --history earlier/ --storage servers.csv
   iotide why run.csv --history earlier/ --storage servers.csv -o why.html      as a page with pictures
   iotide why run.csv --history results --storage servers.csv --jobs jobs.txt   and who ran meanwhile
+  iotide why run.csv --history earlier/ --storage prometheus:http://mon:9090   the load as Prometheus has it
+  iotide why --job 4711                                                        all of it from the daemon
 
 Exit status: 0 a verdict, 1 the evidence does not tell, 2 an input could not be read.";
 
@@ -52,21 +73,40 @@ pub(crate) fn run(ui: &mut Ui, args: &WhyArgs) -> anyhow::Result<ExitStatus> {
             .hint("name the folder that holds the parts of the run");
     }
     let open = args.reading.options()?;
-    let input = Input::file(&args.run);
-    let options = WhyOptions {
-        history: history(ui, args, &input, &open)?,
-        storage: (!args.storage.is_empty()).then(|| Input::files(&args.storage)),
+    let socket = args.daemon.clone().unwrap_or_else(|| Config::held().daemon());
+    let mut options = WhyOptions {
         jobs: match &args.jobs {
             Some(path) => Some(job_log(path, &JobLogOptions { utc_offset_s: 0.0 }).map_err(advised)?),
             None => None,
         },
-        open,
+        open: open.clone(),
+        ..WhyOptions::default()
     };
-    let document = why(&input, &options, &mut |progress| match progress {
+    let run = match (&args.job, &args.run) {
+        (Some(id), _) => {
+            let watched = daemon::watched(ui, &socket, id)?;
+            options.storage = Some(watched.load(&socket));
+            (options.history, options.losses) = (watched.earlier, watched.losses);
+            watched.run
+        }
+        (None, Some(path)) => {
+            let input = Input::file(path);
+            let earlier = history(ui, args, &input, &open)?;
+            options.history = earlier.into_iter().map(ComparedRun::from).collect();
+            input.into()
+        }
+        (None, None) => bail!("neither a trace nor --job was given"),
+    };
+    if let Some(storage) = args.storage.named(&socket)? {
+        options.storage = Some(storage);
+    }
+    let document = why(&run, &options, &mut |progress| match progress {
         Progress::Reading { name, nth, of } => ui.progress(format_args!("reading {name} ({nth} of {of})")),
         Progress::LeftOut { name, why } => {
             ui.status(format_args!("{name} is left out of the history: {}", why.with_causes()));
         }
+        Progress::Asking { server, percent } => ui.progress(format_args!("asking {server} ({percent} %)")),
+        Progress::AskingAgain { why } => ui.progress(format_args!("{why}; asking again")),
         _ => {}
     })
     .map_err(advised)?;
