@@ -5,12 +5,12 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use iotide_private::{OpenDir, Part};
-use iotide_report::Ink;
 use iotide_report::text::{printable, printable_lines};
+use iotide_report::{Ink, Untrusted, mark_untrusted};
 
 use crate::config::Config;
 
@@ -33,6 +33,21 @@ pub(crate) struct Ui {
     quiet: bool,
     /// Whether a progress line stands on the terminal and must be wiped before anything else is printed.
     progress_shown: bool,
+    /// Place of everything that would be printed, for callers who are not at a terminal.
+    collected: Option<Collected>,
+}
+
+/// Everything that a command would print.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    /// The answer for people.
+    pub(crate) text: String,
+    /// The answer for scripts.
+    pub(crate) json: Option<String>,
+    /// What would go to stderr: messages, each with names marked as text from outside.
+    pub(crate) notes: Vec<String>,
+    /// Existing folder for temporary results.
+    pub(crate) scratch: Option<PathBuf>,
 }
 
 impl Ui {
@@ -47,7 +62,44 @@ impl Ui {
             progress: err_is_terminal && !config.is_quiet(),
             quiet: config.is_quiet(),
             progress_shown: false,
+            collected: None,
         }
+    }
+
+    /// Prints nothing, and keeps each answer in both forms.
+    pub(crate) fn collecting(scratch: Option<PathBuf>) -> Self {
+        Self {
+            colour_out: false,
+            colour_err: false,
+            progress: false,
+            quiet: false,
+            progress_shown: false,
+            collected: Some(Collected { scratch, ..Collected::default() }),
+        }
+    }
+
+    /// Returns what was collected instead of being printed.
+    pub(crate) fn into_collected(self) -> Collected {
+        self.collected.unwrap_or_default()
+    }
+
+    /// Whether answers are collected rather than printed.
+    pub(crate) fn collects_answers(&self) -> bool {
+        self.collected.is_some()
+    }
+
+    /// Keeps an answer in both forms, if answers are collected; says whether it did.
+    pub(crate) fn collects(&mut self, forms: impl FnOnce() -> (String, String)) -> bool {
+        let Some(collected) = &mut self.collected else { return false };
+        let (text, json) = forms();
+        collected.text += &text;
+        collected.json = Some(json);
+        true
+    }
+
+    /// Folder for temporary results; `None` is the usual one.
+    pub(crate) fn scratch(&self) -> Option<&Path> {
+        self.collected.as_ref()?.scratch.as_deref()
     }
 
     /// Prints results and errors alone from now on.
@@ -63,6 +115,9 @@ impl Ui {
 
     /// How many columns a line of results may have: the terminal's, or 100 where nobody looks; `COLUMNS` overrides.
     pub(crate) fn width(&self) -> usize {
+        if self.collected.is_some() {
+            return 100;
+        }
         let stated = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
         let seen = || terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
         stated.or_else(seen).unwrap_or(100).clamp(40, 200)
@@ -75,6 +130,10 @@ impl Ui {
 
     /// Writes a result to stdout.
     pub(crate) fn out(&mut self, text: &str) -> anyhow::Result<()> {
+        if let Some(collected) = &mut self.collected {
+            collected.text += text;
+            return Ok(());
+        }
         self.wipe_progress();
         let mut stdout = io::stdout().lock();
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -130,17 +189,26 @@ impl Ui {
 
     /// Says what went wrong without ending the work.
     pub(crate) fn warning(&mut self, text: impl fmt::Display) {
+        if let Some(collected) = &mut self.collected {
+            return collected.notes.push(from_outside(&text));
+        }
         self.wipe_progress();
         say(format_args!("{}\n", printable_lines(&text.to_string())));
     }
 
     /// Says what could not be done, with the hint that travels with the error, if any.
     pub(crate) fn error(&mut self, error: &anyhow::Error) {
+        let hint = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>());
+        if let Some(collected) = &mut self.collected {
+            collected.notes.push(format!("iotide: {}", from_outside(&format_args!("{error:#}"))));
+            collected.notes.extend(hint.map(|hint| format!("hint: {}", printable(&hint.hint))));
+            return;
+        }
         self.wipe_progress();
         // A file name may hold anything, also what would steer the terminal.
         let message = printable(&format!("{error:#}"));
         say(format_args!("{} {message}\n", self.painted(RED, "iotide:")));
-        if let Some(hint) = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>()) {
+        if let Some(hint) = hint {
             say(format_args!("{} {}\n", self.painted(CYAN, "hint:"), printable(&hint.hint)));
         }
     }
@@ -269,6 +337,15 @@ impl Write for Sink {
             Sink::Part(part) => part.flush(),
         }
     }
+}
+
+/// Returns a message, which quotes names, marked as one text from outside.
+fn from_outside(message: &dyn fmt::Display) -> String {
+    // Marks within marks would only be noise.
+    mark_untrusted(false);
+    let message = message.to_string();
+    mark_untrusted(true);
+    Untrusted::from(message).for_terminal()
 }
 
 const RED: &str = "\x1b[1;31m";

@@ -52,6 +52,10 @@ impl DocumentArgs {
 
     /// Gives the document.
     pub(super) fn deliver(&self, ui: &mut Ui, document: &impl Page) -> anyhow::Result<()> {
+        let width = ui.width();
+        if ui.collects(|| (document.to_text(width, Ink::Plain), document.to_json())) {
+            return Ok(());
+        }
         if let Some(folder) = &self.svg {
             write_pictures(ui, folder, document)?;
         }

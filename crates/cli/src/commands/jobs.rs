@@ -216,6 +216,9 @@ fn list(query: &[String], limit: usize) -> anyhow::Result<JobList> {
 }
 
 pub(super) fn deliver(ui: &mut Ui, output: &OutputArgs, json: &str, text: &str) -> anyhow::Result<()> {
+    if ui.collects(|| (text.to_owned(), json.to_owned())) {
+        return Ok(());
+    }
     let said = if output.form() == Form::Json { json } else { text };
     match output.file() {
         Some(path) => ui.answer_file(path, said),

@@ -39,6 +39,7 @@ mod jobs;
 mod ladder;
 #[cfg(feature = "system")]
 mod library;
+mod mcp;
 mod model;
 #[cfg(feature = "system")]
 mod mount;
@@ -118,6 +119,7 @@ pub(crate) enum Command {
     Config(config::ConfigArgs),
     #[cfg(feature = "system")]
     Library(library::LibraryArgs),
+    Mcp(mcp::McpArgs),
     Completions(completions::CompletionsArgs),
     Man(completions::ManArgs),
 }
@@ -190,6 +192,7 @@ impl Command {
             Command::Config(args) => config::run(ui, args),
             #[cfg(feature = "system")]
             Command::Library(args) => library::run(ui, args),
+            Command::Mcp(args) => mcp::run(ui, args),
             Command::Completions(args) => completions::run(ui, args),
             Command::Man(args) => completions::run_man(ui, args),
         }
@@ -240,6 +243,10 @@ impl OutputArgs {
 
     /// Gives the answer.
     pub(crate) fn deliver(&self, ui: &mut Ui, document: &impl Document) -> anyhow::Result<()> {
+        let width = ui.width();
+        if ui.collects(|| (document.to_text(width, Ink::Plain), document.to_json())) {
+            return Ok(());
+        }
         let answer = match (self.format, &self.output) {
             (Form::Json, _) => document.to_json(),
             (Form::Text, Some(_)) => document.to_text(ui.width(), Ink::Plain),
