@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,6 +26,8 @@ pub struct Asker {
     pub stop: Arc<AtomicBool>,
     /// The daemon to ask, if it is not that of the settings.
     pub daemon: Option<Daemon>,
+    /// Existing folder for temporary results, if it is not the usual one.
+    pub scratch: Option<PathBuf>,
 }
 
 impl Asker {

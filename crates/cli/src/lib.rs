@@ -25,6 +25,7 @@ mod asked;
 mod commands;
 mod config;
 mod handlers;
+mod manual;
 #[cfg(test)]
 mod reference;
 mod terminal;
@@ -113,6 +114,7 @@ Examples:
   iotide simulate io rr9537                what would scheduling by rhythm do?
   iotide simulate system system.json       which state will the storage be in?
   iotide serve                             watch every job of this machine, live
+  iotide mcp --root /logs                  answer the questions of an assistant
   iotide demo                              see it all at work on this machine
   iotide doctor                            what works here, and what is missing?
   iotide COMMAND --help                    more on a command";
@@ -128,7 +130,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Try out", &["simulate", "ladder", "ioskel"]),
     ("Act", &["sets", "mount", "arbiter", "resize", "stage"]),
     ("Watch a machine", &["serve", "jobs", "job", "top", "nodes", "alarms", "decisions", "web"]),
-    ("Set up", &["doctor", "config", "library", "completions", "man", "help"]),
+    ("Set up", &["doctor", "config", "library", "mcp", "completions", "man", "help"]),
 ];
 
 /// The command line as a definition, from which it is read, explained and completed.

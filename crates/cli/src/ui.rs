@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use iotide_private::{OpenDir, Part};
-use iotide_report::Ink;
 use iotide_report::text::{printable, printable_lines};
+use iotide_report::{Ink, mark_untrusted};
 
 use crate::asked::{Fault, FaultKind, Held};
 use crate::config::Config;
@@ -83,6 +83,11 @@ impl Ui {
         if let Some(held) = &mut self.held {
             held.words = Some(words());
         }
+    }
+
+    /// Folder for temporary results; `None` is the usual one.
+    pub(crate) fn scratch(&self) -> Option<&Path> {
+        self.held.as_ref()?.asker.scratch.as_deref()
     }
 
     /// Prints results and errors alone from now on.
@@ -175,7 +180,7 @@ impl Ui {
     /// Says what went wrong without ending the work.
     pub(crate) fn warning(&mut self, text: impl fmt::Display) {
         if let Some(held) = &mut self.held {
-            return held.notes.push(text.to_string());
+            return held.notes.push(unmarked(&text));
         }
         self.wipe_progress();
         say(format_args!("{}\n", printable_lines(&text.to_string())));
@@ -328,6 +333,14 @@ impl Write for Sink {
     }
 }
 
+/// Returns a message without marks around the names it quotes: who asked marks it as a whole.
+fn unmarked(message: &dyn fmt::Display) -> String {
+    let is_marked = mark_untrusted(false);
+    let message = message.to_string();
+    mark_untrusted(is_marked);
+    message
+}
+
 const RED: &str = "\x1b[1;31m";
 const CYAN: &str = "\x1b[1;36m";
 
@@ -379,7 +392,7 @@ impl Fault {
         let hint = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>());
         Self {
             kind: kind_of(error),
-            message: printable(&format!("{error:#}")),
+            message: printable(&unmarked(&format_args!("{error:#}"))),
             hint: hint.map(|hinted| printable(&hinted.hint)),
         }
     }

@@ -480,11 +480,11 @@ impl DarshanInfo {
         rows.row("log", words.into_iter().flatten().collect::<Vec<_>>().join(", "));
         for (name, module) in &self.modules.0 {
             let sums = self.dxt.0.iter().find(|(dxt, _)| dxt == name).map(|(_, dxt)| dxt.in_words());
-            rows.row(&text::printable(name), module.in_words(sums));
+            rows.row(&Untrusted::from(name).for_terminal(), module.in_words(sums));
         }
         for (layer, Heatmap { bin_width_s, n_bins, bytes_read, bytes_written, .. }) in &self.heatmap.0 {
             rows.row(
-                &format!("heatmap {}", text::printable(layer)),
+                &format!("heatmap {}", Untrusted::from(layer).for_terminal()),
                 format!(
                     "{} of {}: {} read, {} written",
                     text::counted(*n_bins, "bin"),

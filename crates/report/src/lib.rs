@@ -13,7 +13,7 @@
 
 use serde::Serialize;
 
-pub use iotide_look::{Ink, Plot, Untrusted, quantity, text};
+pub use iotide_look::{Ink, MARKS, Plot, Untrusted, mark_untrusted, quantity, text};
 
 pub use crate::{
     activity::{Activity, File, HeatMap, HeatRow, LayerTime, Operation as ActivityOperation, SizeRow},

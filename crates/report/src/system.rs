@@ -446,7 +446,7 @@ fn in_words(what: &WhatChanges, system: &System) -> String {
         WhatChanges::Lose(target) => format!("target {target} is lost"),
         WhatChanges::Restore(target) => format!("target {target} is back"),
         WhatChanges::Add { template, count } => {
-            let name = text::printable(&system.templates[*template].name);
+            let name = Untrusted::from(&system.templates[*template].name).for_terminal();
             format!("{} of {name} more", text::counted(*count, "job"))
         }
         WhatChanges::Set(target, figures) => {
@@ -564,7 +564,10 @@ impl SystemReport {
         if let Some(first_s) = clogs.first_s {
             lines.push(format!("first full at {}", text::seconds(first_s)));
         }
-        let room = clogs.more_jobs.iter().map(|(name, more)| format!("{more} of {}", text::printable(name)));
+        let room = clogs
+            .more_jobs
+            .iter()
+            .map(|(name, more)| format!("{more} of {}", Untrusted::from(name).for_terminal()));
         lines.push(format!("room for more jobs: {}", room.collect::<Vec<_>>().join(", or ")));
         lines
     }

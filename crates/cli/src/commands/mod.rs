@@ -47,6 +47,7 @@ mod jobs;
 mod ladder;
 #[cfg(feature = "system")]
 mod library;
+mod mcp;
 mod measure;
 mod model;
 #[cfg(feature = "system")]
@@ -130,6 +131,7 @@ pub(crate) enum Command {
     Config(config::ConfigArgs),
     #[cfg(feature = "system")]
     Library(library::LibraryArgs),
+    Mcp(mcp::McpArgs),
     Completions(completions::CompletionsArgs),
     Man(completions::ManArgs),
 }
@@ -206,6 +208,7 @@ impl Command {
             Command::Config(args) => config::run(ui, args),
             #[cfg(feature = "system")]
             Command::Library(args) => library::run(ui, args),
+            Command::Mcp(args) => mcp::run(ui, args),
             Command::Completions(args) => completions::run(ui, args),
             Command::Man(args) => completions::run_man(ui, args),
         }

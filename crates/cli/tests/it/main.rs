@@ -24,6 +24,9 @@ mod detect_dft;
 /// `iotide detect --follow` and `--listen`: jobs that run, files that grow, sockets, the screen.
 mod follow;
 
+/// `iotide mcp`: sessions of a client, with names and paths that mean harm.
+mod mcp;
+
 /// `iotide report`: the page and the pictures beside it.
 mod report;
 

@@ -227,7 +227,7 @@ fn label_archive(
         count_ahead: ui.shows_progress(),
     };
     // Without a place to keep results they pass through one that goes away.
-    let passing = args.out.is_none().then(passing_folder).transpose()?;
+    let passing = args.out.is_none().then(|| passing_folder(ui)).transpose()?;
     let path = match (&args.out, &passing) {
         (Some(out), _) => shard.folder(out),
         (None, passing) => passing.as_ref().map(|passing| passing.path().to_owned()).unwrap_or_default(),
@@ -271,7 +271,7 @@ fn names_of(paths: &[PathBuf]) -> String {
 
 /// Puts the results of several folders together.
 fn merge_results(ui: &mut Ui, args: &CategorizeArgs) -> anyhow::Result<ExitStatus> {
-    let passing = args.out.is_none().then(passing_folder).transpose()?;
+    let passing = args.out.is_none().then(|| passing_folder(ui)).transpose()?;
     let path = match (&args.out, &passing) {
         (Some(out), _) => out.clone(),
         (None, passing) => passing.as_ref().map(|passing| passing.path().to_owned()).unwrap_or_default(),
@@ -292,14 +292,11 @@ fn tell(
     match args.output.form() {
         Form::Json if args.out.is_some() => put(ui, args, &statistics.to_json())?,
         Form::Json => {
+            ui.also_in_words(|| statistics.to_text(100, Ink::Plain));
             let mut out = ui.out_stream(args.output.file())?;
-            let (mut document, head) = CategorizeDocument::begin();
-            let mut write = |text: &str| {
+            write_runs(folder, statistics, |text| {
                 std::io::Write::write_all(&mut out, text.as_bytes()).map_err(|error| out.failed(error))
-            };
-            write(&head)?;
-            for_each_run(folder, |line| write(&document.run(line)))?;
-            write(&document.end(Some(statistics), &[]))?;
+            })?;
             out.finish()?;
         }
         Form::Text => {
@@ -321,6 +318,18 @@ fn tell(
         ui.status(format_args!("open {} in a browser", folder.join("index.html").display()));
     }
     Ok(if statistics.all.n > 0 { ExitStatus::Done } else { ExitStatus::NothingFound })
+}
+
+/// Writes all runs and their statistics as one document, piece by piece.
+fn write_runs(
+    folder: &Path,
+    statistics: &ArchiveStatistics,
+    mut write: impl FnMut(&str) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let (mut document, head) = CategorizeDocument::begin();
+    write(&head)?;
+    for_each_run(folder, |line| write(&document.run(line)))?;
+    write(&document.end(Some(statistics), &[]))
 }
 
 fn put(ui: &mut Ui, args: &CategorizeArgs, text: &str) -> anyhow::Result<()> {
@@ -384,8 +393,10 @@ fn with_advice<T>(error: ArchiveError) -> anyhow::Result<T> {
 }
 
 /// A folder for results that nobody keeps.
-fn passing_folder() -> anyhow::Result<PrivateDir> {
-    PrivateDir::new("categorize")
-        .context("cannot make a temporary folder")
-        .hint("choose a folder for results with `--out DIR`")
+fn passing_folder(ui: &Ui) -> anyhow::Result<PrivateDir> {
+    let made = match ui.scratch() {
+        Some(folder) => PrivateDir::new_in(folder, "categorize"),
+        None => PrivateDir::new("categorize"),
+    };
+    made.context("cannot make a temporary folder").hint("choose a folder for results with `--out DIR`")
 }

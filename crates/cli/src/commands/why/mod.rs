@@ -155,7 +155,7 @@ fn history(ui: &mut Ui, args: &WhyArgs, run: &Input, open: &OpenOptions) -> anyh
     Ok(earlier)
 }
 
-fn traces_in_results(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(super) fn traces_in_results(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut traces = Vec::new();
     iotide_archive::for_each_run(folder, |line| -> anyhow::Result<()> {
         let line = iotide_report::ResultLine::parse(line.trim_end().as_bytes())
