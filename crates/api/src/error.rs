@@ -167,6 +167,12 @@ pub enum Error {
         /// Which.
         name: String,
     },
+    /// A run writes nothing at a period.
+    #[error("{name} writes nothing at a period: it has no checkpoints")]
+    NoCheckpoints {
+        /// Which.
+        name: String,
+    },
     /// One trace does not say when it began, and others do.
     #[error("{name} does not say when it began: it cannot be put beside the others")]
     NoStartTime {

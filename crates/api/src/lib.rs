@@ -55,6 +55,7 @@ pub use iotide_trace::{Direction, Loss, ThroughputLog};
 
 pub use crate::{
     advise::{AdviseOptions, resize_advise},
+    checkpoint::{CheckpointOptions, checkpoint_advise},
     compare::{CompareOptions, by_application, compare, compare_measured, measure},
     detect::{DetectOptions, detect},
     error::Error,
@@ -89,6 +90,7 @@ pub use crate::{
 };
 
 mod advise;
+mod checkpoint;
 mod compare;
 mod detect;
 mod error;

@@ -127,7 +127,7 @@ const TEMPLATE: &str =
 const GROUPS: &[(&str, &[&str])] = &[
     ("See what a program does", &["run", "record", "report", "info", "convert", "demo"]),
     ("Understand", &["detect", "categorize", "compare", "why", "measure", "model", "signature", "templates"]),
-    ("Try out", &["simulate", "ladder", "ioskel"]),
+    ("Try out", &["simulate", "checkpoint", "ladder", "ioskel"]),
     ("Act", &["sets", "mount", "arbiter", "resize", "stage"]),
     ("Watch a machine", &["serve", "jobs", "job", "top", "nodes", "alarms", "decisions", "web"]),
     ("Set up", &["doctor", "config", "library", "mcp", "completions", "man", "help"]),

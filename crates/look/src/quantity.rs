@@ -23,7 +23,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads a time in seconds: `4`, `0.5s`, `250ms`, `2min`, `1h`. Zero is refused.
+/// Reads a time in seconds: `4`, `0.5s`, `250ms`, `2min`, `1h`, `3d`. Zero is refused.
 pub fn parse_seconds(text: &str) -> Result<f64, String> {
     let (number, unit) = split_unit(text);
     let factor = match unit {
@@ -32,7 +32,8 @@ pub fn parse_seconds(text: &str) -> Result<f64, String> {
         "us" | "µs" => 1e-6,
         "min" => 60.0,
         "h" => 3600.0,
-        _ => return Err(format!("'{unit}' is no unit of time; there are us, ms, s, min, h")),
+        "d" => 86_400.0,
+        _ => return Err(format!("'{unit}' is no unit of time; there are us, ms, s, min, h, d")),
     };
     match number.parse::<f64>() {
         Ok(number) if (1e-6..=1e9).contains(&(number * factor)) => Ok(number * factor),

@@ -27,6 +27,7 @@ pub use crate::{
     },
     archive_load::{ApplicationLoad, Coverage, TimeBucket, UserCount, folded},
     card::{Bandwidth, JobCard, SlowRank},
+    checkpoint::{CheckpointAdvice, CheckpointDocument, CheckpointsNow, CheckpointsSeen, SimulatedEntry},
     compare::{
         Change as SideChange, CompareDocument, CompareSettings, FileRhythm, FileRow, FileValues, IssueRow,
         LabelRow, MeasuredRun, Outline, Presence, Quantity, QuantityRow, Side, SideRun, SizesRow, Values,
@@ -114,6 +115,7 @@ mod alarms;
 mod archive;
 mod archive_load;
 mod card;
+mod checkpoint;
 mod compare;
 mod config;
 mod decisions;

@@ -14,6 +14,7 @@
 //! **Invariant:** no file, clock, environment variable, thread or terminal in here. A run is its inputs and its seed.
 
 pub use crate::{
+    checkpoint::{Checkpoints, SimulatedWaste},
     fields::WorkloadError,
     foresee::{Foreseen, MeasuredJob, foresee_periods, foresee_resize, foresee_staging},
     io::{Contender, IoSettings, Knowledge, MOST_PREDICTORS, Model, SimulationError, compare, simulate},
@@ -25,6 +26,7 @@ pub use crate::{
 pub mod jobs;
 pub mod staging;
 
+mod checkpoint;
 mod engine;
 mod fields;
 mod foresee;

@@ -43,6 +43,7 @@ pub(crate) fn advised(error: impl Into<Error>) -> anyhow::Error {
             "the question needs a trace of calls, each with its times: of `iotide record`, Darshan's DXT, Recorder, strace or a table of events"
                 .to_owned()
         }
+        Error::NoCheckpoints { .. } => "`--cost TIME` says how long a checkpoint takes; `iotide detect` says why there is no period".to_owned(),
         Error::NoStartTime { .. } => {
             "a table of events may begin with a line `# start_time=…`, in seconds since 1970; without it in any of them, all count from one zero".to_owned()
         }

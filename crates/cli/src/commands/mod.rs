@@ -26,6 +26,7 @@ mod analysis;
 mod arbiter;
 mod asking;
 mod categorize;
+mod checkpoint;
 mod compare;
 mod completions;
 mod config;
@@ -90,6 +91,7 @@ pub(crate) enum Command {
     Compare(compare::CompareArgs),
     Why(Box<why::WhyArgs>),
     Measure(Box<measure::MeasureArgs>),
+    Checkpoint(checkpoint::CheckpointArgs),
     Info(info::InfoArgs),
     Convert(convert::ConvertArgs),
     Model(model::ModelArgs),
@@ -166,6 +168,7 @@ impl Command {
             Command::Report(args) => report::run(ui, args),
             Command::Compare(args) => compare::run(ui, args),
             Command::Why(args) => why::run(ui, args),
+            Command::Checkpoint(args) => checkpoint::run(ui, args),
             Command::Measure(args) => measure::run(ui, args),
             Command::Info(args) => info::run(ui, args),
             Command::Convert(args) => convert::run(ui, args),

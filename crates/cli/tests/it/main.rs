@@ -83,6 +83,8 @@ mod closed_loop;
 mod compare;
 mod measure;
 
+mod checkpoint;
+
 mod doctor;
 
 /// `iotide convert`: forms, losses, and what is left behind when it fails.
