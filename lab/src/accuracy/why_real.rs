@@ -42,7 +42,7 @@ const APPS: [App; 5] = [
     App { name: "e", compute_s: 2.4, n_processes: 2, burst_kb: 26_100, transfer: "256k", n_bursts: 4 },
 ];
 
-/// What is different in a run.
+/// Difference of a run from the quiet ones.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Usual,

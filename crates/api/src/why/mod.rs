@@ -30,7 +30,7 @@ pub enum ComparedRun {
 pub struct CountedRun {
     /// Name of the run in answers and messages.
     pub name: String,
-    /// What is known of its job.
+    /// Facts of its job.
     pub job: JobInfo,
     /// Its counters over time.
     pub counts: RunCounts,
@@ -71,7 +71,7 @@ pub struct WhyOptions {
     pub storage: Option<StorageLoad>,
     /// Who ran what, and when.
     pub jobs: Option<JobLog>,
-    /// What is missing of the evidence, found by whoever gathered it.
+    /// Evidence that is missing, as far as the caller knows.
     pub losses: Vec<Loss>,
 }
 
