@@ -37,7 +37,7 @@ pub use iotide_report::{
     CompareDocument, CompareSettings, Document, Failure, FitReport, Info, Ink, JobsReport, LabelledRun,
     LadderReport, MeasuredRun, PlanReport, Plot, Quantity, Report, Run, ScalingReport, SignatureEntry,
     SignatureReport, SimulationReport, Source, StagingReport, SystemReport, TemplatesReport, Untrusted,
-    WhyDocument, WhyEntry,
+    WhyDocument, WhyEntry, WhyRun,
 };
 pub use iotide_scaling::{InputFormat, Measure, Scaling, Search};
 pub use iotide_sched::jobs::{JobPolicy, PolicyKnobs};

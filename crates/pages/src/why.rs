@@ -58,6 +58,15 @@ fn page(run: &WhyRun) -> String {
     html
 }
 
+/// The pictures, the evidence and the phases, for a page about more.
+pub(crate) fn body(run: &WhyRun, prefix: &str) -> String {
+    let figures: String = plots(run).iter().map(|plot| plot.to_figure(prefix)).collect();
+    let rows = run.why.facts();
+    let rows: Vec<(&'static str, String)> =
+        rows.pairs().map(|(name, value)| (fact_name(name), value.to_owned())).collect();
+    format!("{figures}{}{}", facts(rows), phase_table(&run.why.phases))
+}
+
 /// Facts of the report have these names, which a page keeps as they are.
 fn fact_name(name: &str) -> &'static str {
     match name {

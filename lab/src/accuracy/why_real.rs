@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::product::{Bed, Server, signal};
+use crate::product::{Bed, Server};
 
 /// Bandwidth of each storage, in bytes per second.
 const BANDWIDTH_BPS: u64 = 20_000_000;
@@ -123,17 +123,7 @@ fn print(told: &[Told]) {
         "| run | truth | by the daemon's counters | factors | by traces and a log in 5 s steps | factors |"
     );
     println!("|---|---|---|---|---|---|");
-    let mut kinds: Vec<Kind> = Vec::new();
-    for one in told {
-        if !kinds.contains(&one.kind) {
-            kinds.push(one.kind);
-        }
-    }
-    for kind in KINDS.into_iter().filter(|kind| kinds.iter().any(|known| known == kind)) {
-        if !kinds.contains(&kind) {
-            continue;
-        }
-        kinds.retain(|known| *known != kind);
+    for (_, kind) in KINDS.into_iter().enumerate().filter(|(i, kind)| !KINDS[..*i].contains(kind)) {
         let of_kind: Vec<&Told> = told.iter().filter(|one| one.kind == kind).collect();
         let by = |i: usize| {
             let mut verdicts: Vec<(String, usize)> = Vec::new();

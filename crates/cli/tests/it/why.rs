@@ -325,3 +325,58 @@ fn open_cases_have_their_verdicts() {
         }
     }
 }
+
+#[test]
+fn a_comparison_tells_what_of_the_difference_is_its_own() {
+    let dir = Dir::new();
+    disturbed(&dir);
+    dir.write("more.csv", made(7, 8, |_| 1.0).table);
+    let json = dir
+        .iotide(["compare", "earlier/0.csv", "more.csv", "--why", "--format", "json"])
+        .exits_with(0)
+        .json();
+    assert_eq!(
+        (&json["why"][0]["side"], &json["why"][0]["verdict"]),
+        (&"B".into(), &"own".into()),
+        "{json:#}"
+    );
+    let text = dir.iotide(["compare", "earlier/0.csv", "more.csv", "--why"]).exits_with(0).stdout;
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("B against A. The program itself: its I/O took 2 times as long"), "{text}");
+    // Several runs on a side, and the load of the storage.
+    let mut command = dir.command(["compare"]);
+    command.args(["earlier/0.csv", "earlier/1.csv", "earlier/2.csv", "earlier/3.csv", "earlier/4.csv"]);
+    command.args(["--with", "run.csv", "--storage", "servers.csv", "--format", "json"]);
+    let json = crate::util::Outcome::of(command.output().unwrap()).exits_with(0).json();
+    assert_eq!(
+        (&json["why"][0]["verdict"], &json["why"][0]["n_history"]),
+        (&"others".into(), &5.into()),
+        "{json:#}"
+    );
+    // Of another program, and where nobody asked, there is nothing to say.
+    dir.write("other.csv", made(7, 4, |_| 1.0).table.replace("/opt/solver", "/opt/other"));
+    let json =
+        dir.iotide(["compare", "run.csv", "other.csv", "--why", "--format", "json"]).exits_with(0).json();
+    assert!(json.get("why").is_none(), "{json:#}");
+}
+
+#[test]
+fn a_report_tells_why_the_run_was_slow() {
+    let dir = Dir::new();
+    disturbed(&dir);
+    let results = ["categorize", "earlier", "-o", "results"];
+    dir.iotide(results).exits_with(0);
+    let args = ["report", "run.csv", "--history", "results", "--storage", "servers.csv", "-o", "run.html"];
+    dir.iotide(args).exits_with(0);
+    let page = dir.read("run.html");
+    assert!(page.contains("Own I/O, others or the storage?") && page.contains("phase: others"), "{page}");
+    let args = ["report", "run.csv", "--history", "results", "--storage", "servers.csv", "--format", "json"];
+    let json = dir.iotide(args).exits_with(0).json();
+    let why = &json["runs"][0]["why"];
+    assert_eq!((&why["verdict"], &why["n_history"]), (&"others".into(), &6.into()), "{why:#}");
+    let text =
+        dir.iotide(["report", "run.csv", "--history", "results", "--format", "text"]).exits_with(0).stdout;
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("not by the program's own requests"), "{text}");
+    assert!(dir.iotide(["report", "run.csv", "--format", "json"]).json()["runs"][0].get("why").is_none());
+}

@@ -9,7 +9,7 @@ use iotide_api::{
 use iotide_archive::RUNS;
 use iotide_formats::is_one_trace;
 
-use self::storage::StorageArgs;
+pub(crate) use self::storage::StorageArgs;
 use super::advice::advised;
 use super::document::DocumentArgs;
 use super::input::ReadingArgs;
@@ -91,7 +91,12 @@ pub(crate) fn run(ui: &mut Ui, args: &WhyArgs) -> anyhow::Result<ExitStatus> {
         }
         (None, Some(path)) => {
             let input = Input::file(path);
-            let earlier = history(ui, args, &input, &open)?;
+            let mut earlier = earlier_runs(&args.history, &input, &open)?;
+            if earlier.len() > MOST_EARLIER {
+                let n = earlier.len();
+                ui.status(format_args!("the first {MOST_EARLIER} of {n} earlier runs are used"));
+                earlier.truncate(MOST_EARLIER);
+            }
             options.history = earlier.into_iter().map(ComparedRun::from).collect();
             input.into()
         }
@@ -115,13 +120,13 @@ pub(crate) fn run(ui: &mut Ui, args: &WhyArgs) -> anyhow::Result<ExitStatus> {
 }
 
 /// A folder holds no more traces than are worth comparing with.
-const MOST_EARLIER: usize = 1000;
+pub(super) const MOST_EARLIER: usize = 1000;
 
 /// Finds the earlier runs that were named. A trace that was named itself is taken as it is; of a folder, runs of the same program are.
-fn history(ui: &mut Ui, args: &WhyArgs, run: &Input, open: &OpenOptions) -> anyhow::Result<Vec<Input>> {
+pub(super) fn earlier_runs(named: &[PathBuf], run: &Input, open: &OpenOptions) -> anyhow::Result<Vec<Input>> {
     let mut earlier = Vec::new();
     let mut program: Option<Option<String>> = None;
-    for path in &args.history {
+    for path in named {
         if !path.is_dir() || is_one_trace(path) {
             if !path.exists() {
                 bail!("{} does not exist", path.display());
@@ -147,10 +152,6 @@ fn history(ui: &mut Ui, args: &WhyArgs, run: &Input, open: &OpenOptions) -> anyh
             return Err(anyhow::anyhow!("{} holds no earlier run ({n_found} files)", path.display()))
                 .hint("name traces of the same program, or a folder of them");
         }
-    }
-    if earlier.len() > MOST_EARLIER {
-        ui.status(format_args!("the first {MOST_EARLIER} of {} earlier runs are used", earlier.len()));
-        earlier.truncate(MOST_EARLIER);
     }
     Ok(earlier)
 }
