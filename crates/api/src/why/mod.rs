@@ -11,8 +11,10 @@ use iotide_trace::{
 
 use crate::{Error, Input, Progress};
 
+pub use self::archive::{ArchiveRun, why_archive};
 pub use self::load::{LoadPiece, LoadSource, PrometheusLoad, StorageLoad};
 
+mod archive;
 mod load;
 mod suspects;
 
