@@ -48,9 +48,9 @@ pub use crate::signature::{
 };
 
 pub use crate::why::{
-    Change, Clue, CountedCalls, EarlierPoint, LoadGrid, OthersSeries, Parts, PhaseCause, PhaseFacts, Request,
-    RunCounts, RunFacts, RunRequests, ServerLoad, Slowdown, Verdict as WhyVerdict, Why, counts_from_1970,
-    why,
+    ArchivedRun, Caused, Change, Clue, CountedCalls, EarlierPoint, JudgedRun, LoadGrid, OthersSeries, Parts,
+    PhaseCause, PhaseFacts, Request, RunCounts, RunFacts, RunRequests, ServerLoad, Slowdown,
+    Verdict as WhyVerdict, Why, caused, counts_from_1970, judge, why,
 };
 
 pub mod online;

@@ -37,7 +37,7 @@ pub use iotide_report::{
     CompareDocument, CompareSettings, Document, Failure, FitReport, Info, Ink, JobsReport, LabelledRun,
     LadderReport, MeasureDocument, MeasuredRun, PlanReport, Plot, Quantity, Report, Run, ScalingReport,
     SignatureEntry, SignatureReport, SimulationReport, Source, StagingReport, SystemReport, TemplatesReport,
-    Untrusted, WhyDocument, WhyEntry,
+    Untrusted, WhyArchive, WhyDocument, WhyEntry, WhyRun,
 };
 pub use iotide_scaling::{InputFormat, Measure, Scaling, Search};
 pub use iotide_sched::jobs::{JobPolicy, PolicyKnobs};
@@ -84,8 +84,8 @@ pub use crate::{
     system::{NamedSystem, SystemMethod, SystemOptions, simulate_system},
     templates::{TemplateOptions, storage_of_file, storage_of_ladder, templates},
     why::{
-        ComparedRun, CountedRun, LoadPiece, LoadSource, PrometheusLoad, StorageLoad, WhyOptions, program_of,
-        why,
+        ArchiveRun, ComparedRun, CountedRun, LoadPiece, LoadSource, PrometheusLoad, StorageLoad, WhyOptions,
+        program_of, why, why_archive,
     },
 };
 

@@ -109,6 +109,7 @@ fn sections(run: &Run, plots: &[Plot], run_idx: usize) -> Vec<Section> {
     sections.extend(phases(run));
     sections.extend(labels(run));
     sections.extend(history(run));
+    sections.extend(slowness(run, run_idx));
     sections.extend(run.modules.as_ref().and_then(modules::section));
     sections.push(source(run));
     sections.push(settings(run));
@@ -159,6 +160,14 @@ fn labels(run: &Run) -> Option<Section> {
     let evidence = run.evidence.as_ref()?;
     let body = table(["label", "confidence", "numbers"], evidence.cells());
     Some(Section { id: "labels", title: "Labels".into(), body: words(&body), narrow: false })
+}
+
+/// Why the run was slow.
+fn slowness(run: &Run, run_idx: usize) -> Option<Section> {
+    let why = run.why.as_ref()?;
+    let headline = text::whole_numbers(&why.why.headline());
+    let body = format!("<p>{}</p>\n{}", escape(&headline), crate::why::body(why, &format!("why-{run_idx}")));
+    Some(Section { id: "why", title: "Own I/O, others or the storage?".into(), body, narrow: false })
 }
 
 /// The run beside earlier ones of its application.

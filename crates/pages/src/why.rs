@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use iotide_look::chart::{Axis, Band, BandKind, Look, Series, Xs, highest};
-use iotide_look::html::{SCRIPT, escape, facts, head, own_style, sorted_cell};
+use iotide_look::html::{SCRIPT, escape, facts, head, own_style, sorted_cell, table};
 use iotide_look::{Plot, text};
-use iotide_report::{PhaseEntry, WhyDocument, WhyRun};
+use iotide_report::{PhaseEntry, WhyArchive, WhyDocument, WhyRun};
 
 use crate::{Page, section};
 
@@ -18,6 +18,83 @@ impl Page for WhyDocument {
         let plots = self.runs.first().map(plots).unwrap_or_default();
         plots.iter().map(|plot| (format!("{}.svg", plot.name), plot.to_svg())).collect()
     }
+}
+
+impl Page for WhyArchive {
+    fn to_page(&self) -> Option<String> {
+        let headline = text::whole_numbers(&self.headline());
+        let mut html =
+            head(&format!("{headline} · iotide why"), &own_style(include_str!("tables.css")), SCRIPT);
+        let _ = write!(
+            html,
+            "<main>\n<header><p class=\"path\">Slow runs of an archive</p><h1>{}</h1></header>\n",
+            escape(&headline)
+        );
+        let plot = lost_plot(self);
+        if let Some(plot) = &plot {
+            section(&mut html, "lost", "Lost I/O time by hour", &plot.to_figure("why"));
+        }
+        for (i, (title, names, mut rows)) in self.tables().into_iter().enumerate() {
+            rows.truncate(MOST_ROWS);
+            if !rows.is_empty() {
+                section(&mut html, &format!("table-{i}"), title, &table(names, rows));
+            }
+        }
+        let _ = write!(
+            html,
+            "</main>\n<footer>Made by iotide {}. The same numbers for scripts: <code>iotide why --archive … --format json</code>.</footer>\n\
+             <script>{SCRIPT}</script>\n</body>\n</html>\n",
+            env!("CARGO_PKG_VERSION"),
+        );
+        Some(html)
+    }
+
+    fn pictures(&self) -> Vec<(String, String)> {
+        lost_plot(self).iter().map(|plot| (format!("{}.svg", plot.name), plot.to_svg())).collect()
+    }
+}
+
+/// Hours of a picture; a longer archive is shown by weeks.
+const MOST_HOURS: f64 = 2000.0;
+
+/// Lost I/O time over time, and how much of it others caused.
+fn lost_plot(archive: &WhyArchive) -> Option<Plot> {
+    let (hours, weeks) = (&archive.archive.hours, &archive.archive.weeks);
+    let span_s = hours.last()?.start_unix_s - hours.first()?.start_unix_s;
+    let (times, length_s) =
+        if span_s <= MOST_HOURS * 3600.0 { (hours, 3600.0) } else { (weeks, 168.0 * 3600.0) };
+    let first_s = times.first()?.start_unix_s;
+    let n = ((times.last()?.start_unix_s - first_s) / length_s).round() as usize + 1;
+    let (mut all, mut by_others) = (vec![0.0; n], vec![0.0; n]);
+    for time in times {
+        let at = (((time.start_unix_s - first_s) / length_s).round() as usize).min(n - 1);
+        all[at] += time.lost.all_s;
+        by_others[at] += time.lost.others_s;
+    }
+    let top = highest(&all);
+    if top <= 0.0 {
+        return None;
+    }
+    let steps = |label: &'static str, look, colour, values: &[f64]| Series {
+        step: true,
+        colour,
+        ..Series::even(label, look, 0.0, length_s, values)
+    };
+    Some(Plot {
+        name: "lost",
+        title: "I/O time that runs lost",
+        caption: format!(
+            "Each step is an hour or a week in which runs began; the first begins at {}.",
+            text::date(first_s)
+        ),
+        x: Axis::time("time since the first run", 0.0, n as f64 * length_s),
+        y: Axis::linear("lost", 0.0, top * 1.05, 1.0, "s"),
+        bands: Vec::new(),
+        series: vec![steps("lost", Look::Area, 0, &all), steps("lost to others", Look::Beat, 3, &by_others)],
+        marks: Vec::new(),
+        dots: Vec::new(),
+        keys: Vec::new(),
+    })
 }
 
 /// A page has no more rows than a person looks at.
@@ -56,6 +133,15 @@ fn page(run: &WhyRun) -> String {
         env!("CARGO_PKG_VERSION"),
     );
     html
+}
+
+/// The pictures, the evidence and the phases, for a page about more.
+pub(crate) fn body(run: &WhyRun, prefix: &str) -> String {
+    let figures: String = plots(run).iter().map(|plot| plot.to_figure(prefix)).collect();
+    let rows = run.why.facts();
+    let rows: Vec<(&'static str, String)> =
+        rows.pairs().map(|(name, value)| (fact_name(name), value.to_owned())).collect();
+    format!("{figures}{}{}", facts(rows), phase_table(&run.why.phases))
 }
 
 /// Facts of the report have these names, which a page keeps as they are.

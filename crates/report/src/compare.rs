@@ -10,6 +10,7 @@ use iotide_num::{median, rank_sum_p};
 use serde::Serialize;
 
 use crate::issue::Issue;
+use crate::why::WhyEntry;
 use crate::{Document, Ink, SCHEMA, text};
 
 pub use measured::{FileRhythm, MeasuredRun, Outline};
@@ -63,6 +64,19 @@ pub struct CompareDocument {
     pub worse: Vec<String>,
     /// Notes on the comparison itself.
     pub notes: Vec<String>,
+    /// Why the other sides took longer or not, where that was asked for and they are of the same application as the first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub why: Vec<SideWhy>,
+}
+
+/// Why a side took longer than the first, or not.
+#[derive(Clone, Debug, Serialize)]
+pub struct SideWhy {
+    /// The side.
+    pub side: String,
+    /// The answer about its run in the middle.
+    #[serde(flatten)]
+    pub why: WhyEntry,
 }
 
 /// One side.
@@ -256,6 +270,7 @@ impl CompareDocument {
             n_more_files,
             worse: Vec::new(),
             notes: notes(&sides),
+            why: Vec::new(),
             sides: sides.into_iter().enumerate().map(|(i, runs)| Side::new(i, runs)).collect(),
         };
         document.worse = document.worse_in_words(settings);

@@ -107,6 +107,7 @@ pub use crate::{
     },
     timeline::{RowSums, Timeline, TimelineRow},
     why::{EvidenceEntry, PartsEntry, PhaseEntry, SlowdownEntry, WhyDocument, WhyEntry, WhyRun},
+    why_archive::{LostTime, SlowApplication, SlowRuns, SlowTime, WhyArchive, WhyArchiveRun},
     zero::Zero,
 };
 
@@ -164,6 +165,7 @@ mod system;
 mod templates;
 mod timeline;
 mod why;
+mod why_archive;
 pub mod words;
 mod zero;
 

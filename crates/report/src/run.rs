@@ -19,6 +19,7 @@ use crate::modules::LogModules;
 use crate::patterns::Patterns;
 use crate::rhythm::{Named, Rhythm};
 use crate::timeline::Timeline;
+use crate::why::WhyRun;
 use crate::zero::Zero;
 use crate::{Ink, Tell};
 
@@ -79,9 +80,17 @@ pub struct Run {
     /// How it compares with earlier runs of the same application, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history: Option<History>,
+    /// Why it was slow, where earlier runs or the load of the storage were named.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "verdict_alone")]
+    pub why: Option<WhyRun>,
     /// The bandwidth in a few hundred columns (mean and highest), for the terminal.
     #[serde(skip)]
     outline: Vec<(f64, f64)>,
+}
+
+/// Source and losses are those of the run.
+fn verdict_alone<S: Serializer>(why: &Option<WhyRun>, to: S) -> Result<S::Ok, S::Error> {
+    why.as_ref().map(|why| &why.why).serialize(to)
 }
 
 impl Run {
@@ -124,6 +133,7 @@ impl Run {
             categories: None,
             evidence: None,
             history: None,
+            why: None,
             outline: outline(&run.signal.values),
         }
     }
@@ -156,6 +166,7 @@ impl Run {
             categories: None,
             evidence: None,
             history: None,
+            why: None,
             outline: Vec::new(),
         }
     }
@@ -324,6 +335,9 @@ impl Run {
         }
         if let Some(history) = &self.history {
             rows.row("history", history.in_words());
+        }
+        if let Some(why) = &self.why {
+            rows.row("slowness", why.why.headline());
         }
         if self.not_analysed.is_some() {
             rows.row("losses", self.losses_in_words());

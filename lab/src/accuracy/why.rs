@@ -12,7 +12,7 @@ use crate::synthetic::slow_run::{Case, KINDS, make};
 pub const HELP: &str = "accuracy why [--seed N] [--repeat N] [--kind NAME] [--verbose]
     how often the cause of a slow run is told right, on made runs and server logs
 accuracy why --real [--quiet N] [--program FILE]
-    the same on 40 real runs of five applications behind `iotide mount`, each after N (10) quiet ones: about 7 minutes";
+    the same on 40 real runs of five applications behind `iotide mount`, each application after N (10) quiet ones: 12 minutes";
 
 /// Runs the command; see `HELP`.
 pub fn run(args: &[String]) -> Result<(), String> {

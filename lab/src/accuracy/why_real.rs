@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::product::{Bed, Server, signal};
+use crate::product::{Bed, Server};
 
 /// Bandwidth of each storage, in bytes per second.
 const BANDWIDTH_BPS: u64 = 20_000_000;
@@ -42,14 +42,14 @@ const APPS: [App; 5] = [
     App { name: "e", compute_s: 2.4, n_processes: 2, burst_kb: 26_100, transfer: "256k", n_bursts: 4 },
 ];
 
-/// What is different in a run.
+/// Difference of a run from the quiet ones.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Usual,
     /// So many others write all the time.
     Beside(usize),
     Slow,
-    /// Requests of 32 KiB.
+    /// Requests of 4 KiB: pacing charges bytes, but each call has a cost of its own.
     Small,
     Twice,
 }
@@ -70,9 +70,10 @@ impl Kind {
     fn name(self) -> String {
         match self {
             Self::Usual => "as ever".to_owned(),
+            Self::Beside(1) => "beside a heavy job".to_owned(),
             Self::Beside(n) => format!("beside {n} heavy jobs"),
             Self::Slow => "storage at 40 %".to_owned(),
-            Self::Small => "requests of 32 KiB".to_owned(),
+            Self::Small => "requests of 4 KiB".to_owned(),
             Self::Twice => "twice the bytes".to_owned(),
         }
     }
@@ -123,17 +124,7 @@ fn print(told: &[Told]) {
         "| run | truth | by the daemon's counters | factors | by traces and a log in 5 s steps | factors |"
     );
     println!("|---|---|---|---|---|---|");
-    let mut kinds: Vec<Kind> = Vec::new();
-    for one in told {
-        if !kinds.contains(&one.kind) {
-            kinds.push(one.kind);
-        }
-    }
-    for kind in KINDS.into_iter().filter(|kind| kinds.iter().any(|known| known == kind)) {
-        if !kinds.contains(&kind) {
-            continue;
-        }
-        kinds.retain(|known| *known != kind);
+    for (_, kind) in KINDS.into_iter().enumerate().filter(|(i, kind)| !KINDS[..*i].contains(kind)) {
         let of_kind: Vec<&Told> = told.iter().filter(|one| one.kind == kind).collect();
         let by = |i: usize| {
             let mut verdicts: Vec<(String, usize)> = Vec::new();
@@ -275,7 +266,7 @@ impl Storage<'_> {
     fn run(&self, app: &App, kind: Kind, id: &str, folder: &str) -> Result<(), String> {
         let mut command = self.job(app.name, id, &self.at(folder).join(id));
         let kb = app.burst_kb * if kind == Kind::Twice { 2 } else { 1 };
-        let transfer = if kind == Kind::Small { "32k" } else { app.transfer };
+        let transfer = if kind == Kind::Small { "4k" } else { app.transfer };
         command.args(["--compute", &app.compute_s.to_string(), "-n", &app.n_bursts.to_string()]);
         command.args([
             "-j",

@@ -30,7 +30,7 @@ pub struct RunCounts {
     pub run_s: Option<f64>,
     /// How far apart samples are.
     pub period_s: f64,
-    /// What was counted, by time.
+    /// Calls that were counted, by time.
     pub calls: Vec<CountedCalls>,
 }
 

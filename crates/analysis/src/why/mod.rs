@@ -8,6 +8,8 @@
 //! The modules stand in the order of the method: `phases` and `model` tell how long the requests take, `load` and `clock` what others
 //! moved meanwhile, `capacity` what that left, `verdict` what follows.
 
+use std::borrow::Borrow;
+
 use iotide_num::{median, median_absolute_deviation, student_t_quantile};
 
 use self::capacity::{Capacity, FULL_IDLE_SAMPLES, Speeds};
@@ -15,10 +17,12 @@ use self::clock::Clocks;
 use self::model::{Expected, Extrapolation, RequestModel};
 use self::verdict::{Comparison, Outcome};
 
+pub use self::archive::{ArchivedRun, Caused, JudgedRun, caused, judge};
 pub use self::counted::{CountedCalls, RunCounts};
 pub use self::load::{LoadGrid, ServerLoad};
 pub use self::phases::{PhaseFacts, Request, RunFacts, RunRequests, counts_from_1970};
 
+mod archive;
 mod capacity;
 mod changes;
 mod clock;
@@ -213,7 +217,7 @@ pub struct Why {
 /// Compares a run with earlier ones and with the load of the servers meanwhile.
 ///
 /// Earlier runs that are the run itself, or one another, count once. The answer depends neither on their order nor on any seed.
-pub fn why(run: &RunFacts, history: &[RunFacts], load: Option<&ServerLoad>) -> Why {
+pub fn why(run: &RunFacts, history: &[impl Borrow<RunFacts>], load: Option<&ServerLoad>) -> Why {
     let history = distinct(run, history);
     let low = answer(run, &history, load, Extrapolation::Speed);
     if low.one_size < ONE_SIZE_COUNTS {
@@ -240,9 +244,10 @@ pub fn why(run: &RunFacts, history: &[RunFacts], load: Option<&ServerLoad>) -> W
 const ONE_SIZE_COUNTS: f64 = 0.05;
 
 /// Returns earlier runs, each content once and not the run itself, in an order that depends on nothing but them.
-fn distinct<'a>(run: &RunFacts, history: &'a [RunFacts]) -> Vec<&'a RunFacts> {
+fn distinct<'a>(run: &RunFacts, history: &'a [impl Borrow<RunFacts>]) -> Vec<&'a RunFacts> {
     let mut distinct: Vec<&RunFacts> = history
         .iter()
+        .map(Borrow::borrow)
         .filter(|earlier| earlier.content != run.content && !earlier.phases.is_empty())
         .collect();
     let start = |facts: &RunFacts| facts.start_unix_s.unwrap_or(0.0);

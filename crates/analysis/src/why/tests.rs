@@ -319,3 +319,52 @@ proptest! {
         prop_assert!(slowdown.interval[0] <= slowdown.factor && slowdown.factor <= slowdown.interval[1]);
     }
 }
+
+#[test]
+fn runs_of_an_archive_lose_time_to_those_that_moved_bytes_meanwhile() {
+    let (run, history, load) = disturbed();
+    let mut runs: Vec<ArchivedRun> = (history.iter().chain([&run]))
+        .map(|run| ArchivedRun { application: 0, facts: RunFacts::of(run.clone(), Some(load.grid)) })
+        .collect();
+    // Who moved 120 MB/s all the time that the run took.
+    let request = |i: u32| Request {
+        op: Op::Write,
+        rank: 0,
+        start_s: 2.0 * f64::from(i),
+        end_s: 2.0 * f64::from(i) + 2.0,
+        bytes: 2.4e8,
+        calls: 1.0,
+    };
+    let loader = RunRequests {
+        zero_unix_s: run.zero_unix_s,
+        requests: (0..200).map(request).collect(),
+        ..RunRequests::default()
+    };
+    runs.push(ArchivedRun { application: 1, facts: RunFacts::of(loader, Some(load.grid)) });
+    let judged = judge(&runs, Some(&load));
+    let verdicts: Vec<Verdict> = judged.iter().map(|judged| judged.why.verdict).collect();
+    assert_eq!(verdicts[6], Verdict::Others);
+    assert!(verdicts[..6].iter().all(|verdict| *verdict == Verdict::Usual), "{verdicts:?}");
+    let lost = judged[6].lost_s;
+    let usual_s = runs[0].facts.io_s();
+    assert!((lost - (runs[6].facts.io_s() - usual_s)).abs() < 0.05 * usual_s, "{lost}");
+    let by: f64 = judged[6].lost_to().iter().sum();
+    assert!((by - lost).abs() < 1e-6 * lost);
+    let caused = caused(&runs, &judged);
+    assert!(caused.by_application[1] > 0.5 * caused.others_bytes, "{caused:?}");
+    assert_eq!(caused.by_application[0], 0.0);
+
+    // The order of runs and the numbers of applications change nothing.
+    let turned: Vec<ArchivedRun> = runs
+        .iter()
+        .rev()
+        .map(|run| ArchivedRun { application: 1 - run.application, ..run.clone() })
+        .collect();
+    let again = judge(&turned, Some(&load));
+    let caused_again = super::caused(&turned, &again);
+    assert!((caused_again.others_bytes / caused.others_bytes - 1.0).abs() < 1e-6);
+    for (one, other) in judged.iter().zip(again.iter().rev()) {
+        assert_eq!(one.why.verdict, other.why.verdict);
+        assert!((one.lost_s - other.lost_s).abs() < 1e-6 * one.lost_s.max(1.0));
+    }
+}

@@ -62,7 +62,7 @@ pub struct PrometheusLoad {
     pub server: Url,
     /// PromQL for bytes per second written, or moved either way.
     pub query: String,
-    /// PromQL for bytes per second read, if these are told apart.
+    /// PromQL for bytes per second read, if these are counted apart.
     pub read_query: Option<String>,
     /// How far values are apart: how often the server takes samples.
     pub step_s: f64,

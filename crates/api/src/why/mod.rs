@@ -11,8 +11,10 @@ use iotide_trace::{
 
 use crate::{Error, Input, Progress};
 
+pub use self::archive::{ArchiveRun, why_archive};
 pub use self::load::{LoadPiece, LoadSource, PrometheusLoad, StorageLoad};
 
+mod archive;
 mod load;
 mod suspects;
 
@@ -30,7 +32,7 @@ pub enum ComparedRun {
 pub struct CountedRun {
     /// Name of the run in answers and messages.
     pub name: String,
-    /// What is known of its job.
+    /// Facts of its job.
     pub job: JobInfo,
     /// Its counters over time.
     pub counts: RunCounts,
@@ -71,7 +73,7 @@ pub struct WhyOptions {
     pub storage: Option<StorageLoad>,
     /// Who ran what, and when.
     pub jobs: Option<JobLog>,
-    /// What is missing of the evidence, found by whoever gathered it.
+    /// Evidence that is missing, as far as the caller knows.
     pub losses: Vec<Loss>,
 }
 

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use iotide_api::{
-    CompareOptions, CompareSettings, MeasuredRun, Quantity, by_application, compare_measured, measure,
+    CompareDocument, CompareOptions, CompareSettings, ComparedRun, Error, Input, MeasuredRun, Quantity,
+    WhyEntry, WhyOptions, by_application, compare_measured, measure, why,
 };
 
 use super::advice::advised;
@@ -11,7 +12,9 @@ use super::analysis::AnalysisArgs;
 use super::document::DocumentArgs;
 use super::input::InputArgs;
 use super::settings::SettingsArgs;
+use super::why::StorageArgs;
 use crate::ExitStatus;
+use crate::config::Config;
 use crate::ui::Ui;
 
 /// Compare runs: what differs, and by how much
@@ -37,6 +40,11 @@ pub(crate) struct CompareArgs {
         help_heading = "Sides"
     )]
     by: By,
+    /// Tell of runs of the same program, too, whether its own requests, others or the storage made the difference
+    #[arg(long, conflicts_with = "by", help_heading = "Evidence")]
+    why: bool,
+    #[command(flatten)]
+    storage: StorageArgs,
     /// Exit with status 1 if something got worse by more than PERCENT
     #[arg(long, value_name = "PERCENT", value_parser = percent, help_heading = "Checking")]
     worse_than: Option<f64>,
@@ -63,6 +71,7 @@ Examples:
   iotide compare before.darshan after.darshan
   iotide compare before.darshan after.darshan -o compare.html        as a page
   iotide compare base/*.darshan --with new/*.darshan --worse-than 10 in CI: status 1 if it got worse by more than 10 %
+  iotide compare before.csv after.csv --storage servers.csv          and whether it was the program, others or the storage
   iotide compare --by application logs/*.darshan                     each application beside the others
 
 Exit status: 0 compared, 1 worse than allowed (with --worse-than), 2 a run could not be read.";
@@ -103,7 +112,16 @@ pub(crate) fn run(ui: &mut Ui, args: &CompareArgs) -> anyhow::Result<ExitStatus>
             vec![named, measured(with, first)?]
         }
     };
-    let document = compare_measured(sides, &options).map_err(advised)?;
+    let mut document = compare_measured(sides, &options).map_err(advised)?;
+    if args.why || args.storage.is_named() {
+        let first = args.input.runs();
+        let sides: Vec<Vec<Input>> = if args.with.is_empty() {
+            first.into_iter().map(|run| vec![run]).collect()
+        } else {
+            vec![first, args.input.runs_of(&args.with)]
+        };
+        add_whys(args, &mut document, &sides, &options)?;
+    }
     args.output.deliver(ui, &document)?;
     if args.worse_than.is_some() && document.is_worse() {
         for what in &document.worse {
@@ -112,6 +130,43 @@ pub(crate) fn run(ui: &mut Ui, args: &CompareArgs) -> anyhow::Result<ExitStatus>
         return Ok(ExitStatus::Worse);
     }
     Ok(ExitStatus::Done)
+}
+
+/// Says of each side of the same application why it took longer than the first: by its run in the middle.
+fn add_whys(
+    args: &CompareArgs,
+    document: &mut CompareDocument,
+    sides: &[Vec<Input>],
+    options: &CompareOptions,
+) -> anyhow::Result<()> {
+    let evidence = WhyOptions {
+        open: options.open.clone(),
+        history: sides[0].iter().cloned().map(ComparedRun::from).collect(),
+        storage: args.storage.named(&Config::held().daemon())?,
+        ..WhyOptions::default()
+    };
+    for (i, side) in sides.iter().enumerate().skip(1) {
+        if !document.is_same_application(i) {
+            continue;
+        }
+        let mut whys: Vec<WhyEntry> = Vec::new();
+        for run in side {
+            match why(&run.clone().into(), &evidence, &mut |_| {}) {
+                Ok(answer) => whys.extend(answer.runs.into_iter().map(|run| run.why)),
+                // A log of totals does not tell.
+                Err(Error::NoRequests { .. }) => {}
+                Err(error) => return Err(advised(error)),
+            }
+        }
+        let factor = |why: &WhyEntry| why.slowdown.map_or(1.0, |slowdown| slowdown.factor);
+        whys.sort_by(|a, b| factor(a).total_cmp(&factor(b)));
+        if !whys.is_empty() {
+            let middle = whys.swap_remove(whys.len() / 2);
+            let name = document.sides[i].name.clone();
+            document.add_why(name, middle);
+        }
+    }
+    Ok(())
 }
 
 /// A change in per cent, as a ratio.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use iotide_api::{Document, Ink, Report, ReportOptions};
+use iotide_api::{ComparedRun, Document, Error, Ink, Input, Report, ReportOptions, WhyOptions, WhyRun, why};
 use iotide_archive::compare;
 use iotide_pages::{Page, RunPage};
 use iotide_private::OpenDir;
@@ -12,7 +12,9 @@ use super::advice::advised;
 use super::analysis::AnalysisArgs;
 use super::input::InputArgs;
 use super::settings::SettingsArgs;
+use super::why::{MOST_EARLIER, StorageArgs, earlier_runs};
 use crate::ExitStatus;
+use crate::config::Config;
 use crate::ui::Ui;
 
 /// Show everything about a run as one HTML page
@@ -31,6 +33,8 @@ pub(crate) struct ReportArgs {
     /// Compare each run with the earlier ones of its application in these results of `iotide categorize`
     #[arg(long, value_name = "DIR", help_heading = "Analysis")]
     history: Option<PathBuf>,
+    #[command(flatten)]
+    storage: StorageArgs,
     /// As a page, or as what stands on it in words or for a script
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "html", help_heading = "Output")]
     format: PageForm,
@@ -55,7 +59,8 @@ Examples:
   iotide report run.csv -o run.html
   iotide report run.csv -o run.html --svg figures/      for a paper
   iotide report --format text run.darshan               what the run does that its storage does not like
-  iotide report run.darshan --history 2019-results      and whether that is usual for this application";
+  iotide report run.darshan --history 2019-results      and whether that is usual for this application
+  iotide report run.darshan --history 2019-results --storage servers.csv     and why it was slow";
 
 pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> {
     let config = args.analysis.config();
@@ -76,6 +81,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
         if let Some(results) = &args.history {
             answer.run.history = compare(&answer.labels, results)?;
         }
+        answer.run.why = slowness(args, input, &options)?;
         report.runs.push(answer.run);
         plots.push(answer.plots);
         Ok(())
@@ -106,6 +112,32 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
         ui.status(format_args!("open {} in a browser", output.display()));
     }
     Ok(if document.report.failures.is_empty() { ExitStatus::Done } else { ExitStatus::Failed })
+}
+
+/// Why the run was slow, where earlier runs or the load of the storage are named and the run has requests of its own times.
+fn slowness(args: &ReportArgs, input: &Input, options: &ReportOptions) -> anyhow::Result<Option<WhyRun>> {
+    // Standard input can be read once.
+    if args.history.is_none() && !args.storage.is_named() || input.name() == "-" {
+        return Ok(None);
+    }
+    let open = options.open.clone();
+    // Results without a run of this program, or of which the traces are gone, have no earlier runs.
+    let mut earlier = match &args.history {
+        Some(results) => earlier_runs(std::slice::from_ref(results), input, &open).unwrap_or_default(),
+        None => Vec::new(),
+    };
+    earlier.truncate(MOST_EARLIER);
+    let options = WhyOptions {
+        history: earlier.into_iter().map(ComparedRun::from).collect(),
+        storage: args.storage.named(&Config::held().daemon())?,
+        open,
+        ..WhyOptions::default()
+    };
+    match why(&input.clone().into(), &options, &mut |_| {}) {
+        Ok(document) => Ok(document.runs.into_iter().next()),
+        Err(Error::NoRequests { .. }) => Ok(None),
+        Err(error) => Err(advised(error)),
+    }
 }
 
 pub(super) fn write_pictures(ui: &mut Ui, dir: &Path, document: &impl Page) -> anyhow::Result<()> {

@@ -325,3 +325,106 @@ fn open_cases_have_their_verdicts() {
         }
     }
 }
+
+#[test]
+fn a_comparison_tells_what_of_the_difference_is_its_own() {
+    let dir = Dir::new();
+    disturbed(&dir);
+    dir.write("more.csv", made(7, 8, |_| 1.0).table);
+    let json = dir
+        .iotide(["compare", "earlier/0.csv", "more.csv", "--why", "--format", "json"])
+        .exits_with(0)
+        .json();
+    assert_eq!(
+        (&json["why"][0]["side"], &json["why"][0]["verdict"]),
+        (&"B".into(), &"own".into()),
+        "{json:#}"
+    );
+    let text = dir.iotide(["compare", "earlier/0.csv", "more.csv", "--why"]).exits_with(0).stdout;
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("B against A. The program itself: its I/O took 2 times as long"), "{text}");
+    // Several runs on a side, and the load of the storage.
+    let mut command = dir.command(["compare"]);
+    command.args(["earlier/0.csv", "earlier/1.csv", "earlier/2.csv", "earlier/3.csv", "earlier/4.csv"]);
+    command.args(["--with", "run.csv", "--storage", "servers.csv", "--format", "json"]);
+    let json = crate::util::Outcome::of(command.output().unwrap()).exits_with(0).json();
+    assert_eq!(
+        (&json["why"][0]["verdict"], &json["why"][0]["n_history"]),
+        (&"others".into(), &5.into()),
+        "{json:#}"
+    );
+    // Of another program, and where nobody asked, there is nothing to say.
+    dir.write("other.csv", made(7, 4, |_| 1.0).table.replace("/opt/solver", "/opt/other"));
+    let json =
+        dir.iotide(["compare", "run.csv", "other.csv", "--why", "--format", "json"]).exits_with(0).json();
+    assert!(json.get("why").is_none(), "{json:#}");
+}
+
+#[test]
+fn a_report_tells_why_the_run_was_slow() {
+    let dir = Dir::new();
+    disturbed(&dir);
+    let results = ["categorize", "earlier", "--out", "results"];
+    dir.iotide(results).exits_with(0);
+    let args = ["report", "run.csv", "--history", "results", "--storage", "servers.csv", "-o", "run.html"];
+    dir.iotide(args).exits_with(0);
+    let page = dir.read("run.html");
+    assert!(page.contains("Own I/O, others or the storage?") && page.contains("phase: others"), "{page}");
+    let args = ["report", "run.csv", "--history", "results", "--storage", "servers.csv", "--format", "json"];
+    let json = dir.iotide(args).exits_with(0).json();
+    let why = &json["runs"][0]["why"];
+    assert_eq!((&why["verdict"], &why["n_history"]), (&"others".into(), &6.into()), "{why:#}");
+    let text =
+        dir.iotide(["report", "run.csv", "--history", "results", "--format", "text"]).exits_with(0).stdout;
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("not by the program's own requests"), "{text}");
+    assert!(dir.iotide(["report", "run.csv", "--format", "json"]).json()["runs"][0].get("why").is_none());
+}
+
+#[test]
+fn an_archive_tells_who_lost_time_and_who_caused_it() {
+    let dir = Dir::new();
+    disturbed(&dir);
+    std::fs::rename(dir.path().join("run.csv"), dir.path().join("earlier/slow.csv")).unwrap();
+    // Another program moved most of what filled the storage while phases 2 to 5 were slow.
+    let zero_s = START_S + DAY_S * 7.0;
+    let mut loader = format!("# start_time={zero_s}\n# exe=/opt/loader\nrank,op,start,end,bytes\n");
+    for i in 0..100 {
+        loader += &format!("0,write,{},{},{}\n", 60 + 2 * i, 62 + 2 * i, 2.4e8);
+    }
+    dir.write("earlier/loader.csv", loader);
+    dir.iotide(["categorize", "earlier", "--out", "results"]).exits_with(0);
+    let args = ["why", "--archive", "results", "--storage", "servers.csv", "--format", "json"];
+    let json = dir.iotide(args).exits_with(0).json();
+    let archive = &json["archive"];
+    assert_eq!(
+        (&json["command"], &archive["n_runs"], &archive["n_slow"]),
+        (&"why".into(), &8.into(), &1.into())
+    );
+    let slow: Vec<&serde_json::Value> =
+        archive["runs"].as_array().unwrap().iter().filter(|run| run["is_slow"] == true).collect();
+    assert!(
+        slow[0]["path"].as_str().unwrap().ends_with("slow.csv") && slow[0]["verdict"] == "others",
+        "{slow:?}"
+    );
+    let of = |name: &str| {
+        let all = archive["applications"].as_array().unwrap();
+        all.iter().find(|one| one["application"] == name).unwrap_or_else(|| panic!("{all:?}")).clone()
+    };
+    let (solver, loader) = (of("solver"), of("loader"));
+    assert_eq!((&solver["n_slow"], &loader["n_slow"]), (&1.into(), &0.into()));
+    assert!(solver["lost"]["others_s"].as_f64().unwrap() > 10.0, "{solver}");
+    let share = |of: &serde_json::Value| of["caused_share"].as_f64().unwrap();
+    assert!(share(&loader) > 0.5 && share(&solver) == 0.0, "{loader} {solver}");
+    let hours = archive["hours"].as_array().unwrap();
+    assert_eq!(hours.iter().map(|hour| hour["n_slow"].as_u64().unwrap()).sum::<u64>(), 1);
+    assert_eq!(
+        archive["weeks"].as_array().unwrap().iter().map(|week| week["n_runs"].as_u64().unwrap()).sum::<u64>(),
+        8
+    );
+
+    let text = dir.iotide(["why", "--archive", "results", "--storage", "servers.csv"]).exits_with(0).stdout;
+    assert!(text.starts_with("1 of 8 runs were slow") && text.contains("of the load of others"), "{text}");
+    dir.iotide(["why", "--archive", "results", "--storage", "servers.csv", "-o", "slow.html"]).exits_with(0);
+    assert!(dir.read("slow.html").contains("Lost I/O time by hour"));
+}

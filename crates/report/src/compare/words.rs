@@ -2,13 +2,33 @@
 
 use iotide_look::text::{self, Rows, counted, percent, wrap};
 
-use super::{Change, CompareDocument, FileRow, FileValues, Presence, QuantityRow, Side, Values, Verdict};
+use super::{
+    Change, CompareDocument, FileRow, FileValues, Presence, QuantityRow, Side, SideWhy, Values, Verdict,
+};
 use crate::Ink;
+use crate::why::WhyEntry;
 
 /// How many files a terminal shows.
 const MOST_FILES: usize = 12;
 
 impl CompareDocument {
+    /// Adds why a side took longer than the first, or not.
+    pub fn add_why(&mut self, side: String, why: WhyEntry) {
+        // The headline of several causes has their parts.
+        let parts = match why.parts_words() {
+            parts if parts.is_empty() || why.verdict == "mixed" => String::new(),
+            parts => format!(" ({parts})"),
+        };
+        self.notes.push(format!("{side} against A. {}{parts}.", why.headline()));
+        self.why.push(SideWhy { side, why });
+    }
+
+    /// Whether a side is of the application of the first, as far as both name one.
+    pub fn is_same_application(&self, side: usize) -> bool {
+        let [first, side] = [self.sides.first(), self.sides.get(side)].map(|side| side?.application.as_ref());
+        first.is_some() && first == side
+    }
+
     /// The answer in one sentence, without a full stop.
     pub fn headline(&self) -> String {
         let second = &self.sides[1];

@@ -123,7 +123,7 @@ fn counted(socket: &Path, job: &WatchedJob) -> anyhow::Result<CountedRun> {
     })
 }
 
-/// What all jobs moved that a daemon and those below it counted.
+/// Bytes of all jobs that a daemon and those below it counted.
 #[derive(Debug)]
 pub(super) struct DaemonLoad {
     socket: PathBuf,

@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use iotide_api::{
-    ComparedRun, Input, JobLogOptions, OpenOptions, Progress, WhyOptions, job_log, program_of, why,
+    ArchiveRun, ComparedRun, Input, JobLogOptions, OpenOptions, Progress, WhyOptions, job_log, program_of,
+    why, why_archive,
 };
 use iotide_archive::RUNS;
 use iotide_formats::is_one_trace;
+use iotide_report::ResultLine;
 
-use self::storage::StorageArgs;
+pub(crate) use self::storage::StorageArgs;
 use super::advice::advised;
 use super::document::DocumentArgs;
 use super::input::ReadingArgs;
@@ -29,11 +31,15 @@ mod storage;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct WhyArgs {
     /// The trace of the run in question
-    #[arg(value_name = "RUN", required_unless_present = "job")]
+    #[arg(value_name = "RUN", required_unless_present_any = ["job", "archive"])]
     run: Option<PathBuf>,
     /// A job that the daemon watched, in the place of a trace
     #[arg(long, value_name = "ID", conflicts_with = "run")]
     job: Option<String>,
+    /// Tell of each run in these results of `iotide categorize` whether it was slow beside the others of its application, and why: which hours, which
+    /// applications cause it and which lose time
+    #[arg(long, value_name = "RESULTS", conflicts_with_all = ["run", "job", "history", "jobs"])]
+    archive: Option<PathBuf>,
     /// Socket of the daemon [default: as for `iotide jobs`]
     #[arg(long, value_name = "SOCKET", help_heading = "Evidence")]
     daemon: Option<PathBuf>,
@@ -64,6 +70,7 @@ Examples:
   iotide why run.csv --history results --storage servers.csv --jobs jobs.txt   and who ran meanwhile
   iotide why run.csv --history earlier/ --storage prometheus:http://mon:9090   the load as Prometheus has it
   iotide why --job 4711                                                        all of it from the daemon
+  iotide why --archive results --storage servers.csv -o slow.html              all runs of an archive
 
 Exit status: 0 a verdict, 1 the evidence does not tell, 2 an input could not be read.";
 
@@ -74,6 +81,9 @@ pub(crate) fn run(ui: &mut Ui, args: &WhyArgs) -> anyhow::Result<ExitStatus> {
     }
     let open = args.reading.options()?;
     let socket = args.daemon.clone().unwrap_or_else(|| Config::held().daemon());
+    if let Some(results) = &args.archive {
+        return archive(ui, args, results, &open, &socket);
+    }
     let mut options = WhyOptions {
         jobs: match &args.jobs {
             Some(path) => Some(job_log(path, &JobLogOptions { utc_offset_s: 0.0 }).map_err(advised)?),
@@ -91,11 +101,16 @@ pub(crate) fn run(ui: &mut Ui, args: &WhyArgs) -> anyhow::Result<ExitStatus> {
         }
         (None, Some(path)) => {
             let input = Input::file(path);
-            let earlier = history(ui, args, &input, &open)?;
+            let mut earlier = earlier_runs(&args.history, &input, &open)?;
+            if earlier.len() > MOST_EARLIER {
+                let n = earlier.len();
+                ui.status(format_args!("the first {MOST_EARLIER} of {n} earlier runs are used"));
+                earlier.truncate(MOST_EARLIER);
+            }
             options.history = earlier.into_iter().map(ComparedRun::from).collect();
             input.into()
         }
-        (None, None) => bail!("neither a trace nor --job was given"),
+        (None, None) => bail!("neither a trace nor --job nor --archive was given"),
     };
     if let Some(storage) = args.storage.named(&socket)? {
         options.storage = Some(storage);
@@ -114,14 +129,39 @@ pub(crate) fn run(ui: &mut Ui, args: &WhyArgs) -> anyhow::Result<ExitStatus> {
     Ok(if document.is_known() { ExitStatus::Done } else { ExitStatus::NothingFound })
 }
 
+/// Tells of all runs of an archive whether they were slow, and why.
+fn archive(
+    ui: &mut Ui,
+    args: &WhyArgs,
+    results: &Path,
+    open: &OpenOptions,
+    socket: &Path,
+) -> anyhow::Result<ExitStatus> {
+    let mut runs = Vec::new();
+    for_each_usable(results, |line| {
+        let path: &str = line.source.path.as_ref();
+        let application = line.application.as_deref().unwrap_or("unknown").to_owned();
+        runs.push(ArchiveRun { input: Input::file(path), application });
+    })?;
+    let storage = args.storage.named(socket)?;
+    let document = why_archive(&runs, storage.as_ref(), open, &mut |progress| match progress {
+        Progress::Reading { name, nth, of } => ui.progress(format_args!("reading {name} ({nth} of {of})")),
+        Progress::Asking { server, percent } => ui.progress(format_args!("asking {server} ({percent} %)")),
+        _ => {}
+    })
+    .map_err(advised)?;
+    args.output.deliver(ui, &document)?;
+    Ok(if document.archive.n_runs == 0 { ExitStatus::NothingFound } else { ExitStatus::Done })
+}
+
 /// A folder holds no more traces than are worth comparing with.
-const MOST_EARLIER: usize = 1000;
+pub(super) const MOST_EARLIER: usize = 1000;
 
 /// Finds the earlier runs that were named. A trace that was named itself is taken as it is; of a folder, runs of the same program are.
-fn history(ui: &mut Ui, args: &WhyArgs, run: &Input, open: &OpenOptions) -> anyhow::Result<Vec<Input>> {
+pub(super) fn earlier_runs(named: &[PathBuf], run: &Input, open: &OpenOptions) -> anyhow::Result<Vec<Input>> {
     let mut earlier = Vec::new();
     let mut program: Option<Option<String>> = None;
-    for path in &args.history {
+    for path in named {
         if !path.is_dir() || is_one_trace(path) {
             if !path.exists() {
                 bail!("{} does not exist", path.display());
@@ -148,24 +188,25 @@ fn history(ui: &mut Ui, args: &WhyArgs, run: &Input, open: &OpenOptions) -> anyh
                 .hint("name traces of the same program, or a folder of them");
         }
     }
-    if earlier.len() > MOST_EARLIER {
-        ui.status(format_args!("the first {MOST_EARLIER} of {} earlier runs are used", earlier.len()));
-        earlier.truncate(MOST_EARLIER);
-    }
     Ok(earlier)
 }
 
 pub(super) fn traces_in_results(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut traces = Vec::new();
+    for_each_usable(folder, |line| traces.push(PathBuf::from(line.source.path.as_ref())))?;
+    Ok(traces)
+}
+
+/// Hands on each line of results that was not rejected.
+fn for_each_usable(folder: &Path, mut take: impl FnMut(&ResultLine<'_>)) -> anyhow::Result<()> {
     iotide_archive::for_each_run(folder, |line| -> anyhow::Result<()> {
-        let line = iotide_report::ResultLine::parse(line.trim_end().as_bytes())
+        let line = ResultLine::parse(line.trim_end().as_bytes())
             .map_err(|fault| anyhow::anyhow!("{}: {fault}", folder.join(RUNS).display()))?;
         if line.rejected.is_none() {
-            traces.push(PathBuf::from(line.source.path.as_ref()));
+            take(&line);
         }
         Ok(())
-    })?;
-    Ok(traces)
+    })
 }
 
 /// Every file below a folder, and every folder that is itself one trace, but for hidden ones.

@@ -1,4 +1,4 @@
-//! What `iotide why` gets from a daemon: the run, earlier runs of its application, and the load of all jobs.
+//! `iotide why --job` and the daemon: the run, earlier runs of its application, and the load of all jobs.
 
 use super::*;
 

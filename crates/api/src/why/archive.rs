@@ -1,0 +1,85 @@
+//! Which runs of an archive were slow, and why.
+
+use std::collections::BTreeMap;
+
+use iotide_analysis::{ArchivedRun, caused, judge};
+use iotide_formats::OpenOptions;
+use iotide_report::{WhyArchive, WhyArchiveRun};
+use iotide_trace::Loss;
+
+use super::{ComparedRun, Reading, StorageLoad, load};
+use crate::{Error, Input, Progress};
+
+/// A run of an archive, with the name of its application.
+#[derive(Clone, Debug)]
+pub struct ArchiveRun {
+    /// Its trace.
+    pub input: Input,
+    /// Its application.
+    pub application: String,
+}
+
+/// Runs beyond this many are left out: each keeps its phases and when it moved bytes.
+const MOST_RUNS: usize = 5_000;
+
+/// Tells of each run of an archive whether it was slow beside the others of its application, and why; and who loaded the storage then.
+///
+/// Runs without requests of their own times are left out and counted.
+pub fn why_archive(
+    runs: &[ArchiveRun],
+    storage: Option<&StorageLoad>,
+    open: &OpenOptions,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<WhyArchive, Error> {
+    let mut losses = Vec::new();
+    if runs.len() > MOST_RUNS {
+        losses.push(Loss::of_unknown_size(format!(
+            "the first {MOST_RUNS} of {} runs are looked at",
+            runs.len()
+        )));
+    }
+    let (mut server, mut grid) = (None, None);
+    match storage {
+        Some(StorageLoad::Log(log)) => {
+            let (of_log, lost) = load::of_log(log, open)?;
+            losses.extend(lost);
+            grid = Some(of_log.grid);
+            server = Some(of_log);
+        }
+        Some(StorageLoad::Asked(source)) => grid = Some(load::grid_of(source.as_ref())),
+        None => {}
+    }
+    let reading = Reading { open, grid, concurrency: 1.0 };
+    let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+    let (mut read, mut sources, mut n_left_out) = (Vec::new(), Vec::new(), 0);
+    let of = runs.len().min(MOST_RUNS);
+    for (i, run) in runs.iter().take(MOST_RUNS).enumerate() {
+        progress(Progress::Reading { name: &run.input.name(), nth: i + 1, of });
+        match reading.read(&ComparedRun::Trace(run.input.clone())) {
+            Ok(one) => {
+                let n_known = numbers.len();
+                let application = *numbers.entry(&run.application).or_insert(n_known);
+                read.push(ArchivedRun { application, facts: one.facts });
+                sources.push((run.input.name(), run.application.as_str()));
+            }
+            Err(why) => {
+                n_left_out += 1;
+                progress(Progress::LeftOut { name: &run.input.name(), why });
+            }
+        }
+    }
+    if let Some(StorageLoad::Asked(source)) = storage {
+        let mut facts: Vec<&mut _> = read.iter_mut().map(|run| &mut run.facts).collect();
+        let (asked, lost) = load::asked(source.as_ref(), &mut facts, progress)?;
+        losses.extend(lost);
+        server = asked;
+    }
+    let judged = judge(&read, server.as_ref());
+    let caused = caused(&read, &judged);
+    let mut applications = vec![String::new(); numbers.len()];
+    numbers.into_iter().for_each(|(name, number)| applications[number] = name.to_owned());
+    let entries = (read.iter().zip(&judged).zip(sources)).map(|((run, judged), (path, application))| {
+        WhyArchiveRun::new(path, application, &run.facts, judged)
+    });
+    Ok(WhyArchive::new(entries.collect(), &applications, &caused, n_left_out, &losses))
+}
