@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use iotide_formats::darshan::{
     Compression, DarshanOptions, DxtSegment, Endian, Log, ModuleData, Record, Value, lustre_totals,
 };
-use iotide_formats::{Format, OpenOptions};
+use iotide_formats::{Format, OpenOptions, Reader};
 use iotide_report::{
     DarshanInfo, Dxt, Heatmap, Info, InfoJob, InfoSource, JobId, LogInfo, Lustre, Map, Module, Number,
     Operation, RecordLine, SegmentLine,
@@ -238,11 +238,20 @@ impl Survey {
 
 /// Opens one Darshan log, whose records and segments [`for_each_record`] and [`for_each_segment`] list.
 pub fn darshan_log(input: &Input, options: &OpenOptions) -> Result<Log, Error> {
+    Ok(open_darshan(input, options)?.into_darshan_log()?)
+}
+
+/// Opens one Darshan log without the sums of its DXT modules; see [`Reader::into_darshan_log_without_dxt_sums`].
+pub fn darshan_log_without_dxt_sums(input: &Input, options: &OpenOptions) -> Result<Log, Error> {
+    Ok(open_darshan(input, options)?.into_darshan_log_without_dxt_sums()?)
+}
+
+fn open_darshan(input: &Input, options: &OpenOptions) -> Result<Reader, Error> {
     let reader = input.open(options)?;
     if !reader.format().is_darshan() || input.is_several() {
         return Err(Error::NotOneDarshanLog { name: input.name() });
     }
-    Ok(reader.into_darshan_log()?)
+    Ok(reader)
 }
 
 /// Hands over every record of a Darshan log with all its counters, until one fails.

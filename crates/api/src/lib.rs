@@ -61,7 +61,7 @@ pub use crate::{
     error::Error,
     file::{read_bytes, read_text},
     follow::engine,
-    info::{InfoOptions, darshan_log, for_each_record, for_each_segment, info},
+    info::{InfoOptions, darshan_log, darshan_log_without_dxt_sums, for_each_record, for_each_segment, info},
     input::{Input, Observed, observe},
     jobs::{ClassErrors, JobsLog, JobsLogOptions, SimulateJobsOptions, simulate_jobs},
     label::{LabelOptions, Labelling, application, label, label_observed, label_while},

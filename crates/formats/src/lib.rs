@@ -405,10 +405,23 @@ impl Reader {
     /// Reads all that a Darshan log holds, not its events alone; of several files, the first.
     ///
     /// Fails if it is no Darshan log, which [`Format::is_darshan`] tells.
-    pub fn into_darshan_log(mut self) -> Result<darshan::Log, ReadError> {
+    pub fn into_darshan_log(self) -> Result<darshan::Log, ReadError> {
+        self.load_darshan(darshan::load)
+    }
+
+    /// Reads as [`Reader::into_darshan_log`] does, but for the sums of DXT modules, which take most of the time: they are 0, and what
+    /// their segments lack is not among the losses.
+    pub fn into_darshan_log_without_dxt_sums(self) -> Result<darshan::Log, ReadError> {
+        self.load_darshan(darshan::load_for_events)
+    }
+
+    fn load_darshan(
+        mut self,
+        load: fn(Input) -> Result<darshan::Log, Fault>,
+    ) -> Result<darshan::Log, ReadError> {
         let input = self.parts.swap_remove(0).source.into_input()?;
         let path = input.name().to_path_buf();
-        darshan::load(input).map_err(|fault| ReadError::from_fault(&path, fault))
+        load(input).map_err(|fault| ReadError::from_fault(&path, fault))
     }
 }
 

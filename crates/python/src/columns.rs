@@ -105,6 +105,8 @@ pub(crate) struct Growing {
     floats: Vec<f64>,
     codes: Vec<i32>,
     words: Arc<Words>,
+    /// Texts that were not among the words so far.
+    fresh: Vec<String>,
     nulls: Vec<usize>,
 }
 
@@ -116,7 +118,8 @@ impl Growing {
             unsigned: Vec::new(),
             floats: Vec::new(),
             codes: Vec::new(),
-            words: words.unwrap_or_default(),
+            words: words.unwrap_or_else(|| Arc::new(Words::of([]))),
+            fresh: Vec::new(),
             nulls: Vec::new(),
         }
     }
@@ -144,7 +147,17 @@ impl Growing {
 
     /// Adds one of the words, by its place.
     pub(crate) fn word(&mut self, code: usize) {
-        if code < self.words.len() { self.codes.push(code as i32) } else { self.null() }
+        if code < self.n_words() { self.codes.push(code as i32) } else { self.null() }
+    }
+
+    /// Adds to the words; returns the place. The places of earlier words stay.
+    pub(crate) fn new_word(&mut self, text: &str) -> usize {
+        self.fresh.push(text.to_owned());
+        self.n_words() - 1
+    }
+
+    fn n_words(&self) -> usize {
+        self.words.len() + self.fresh.len()
     }
 
     pub(crate) fn null(&mut self) {
@@ -160,6 +173,11 @@ impl Growing {
     /// Takes what has grown, and begins again.
     fn take(&mut self) -> Cells {
         let n_rows = self.len();
+        if !self.fresh.is_empty() {
+            let known = (0..self.words.len()).map(|at| self.words.get(at));
+            self.words = Arc::new(Words::of(known.chain(self.fresh.iter().map(String::as_str))));
+            self.fresh.clear();
+        }
         let nulls = std::mem::take(&mut self.nulls);
         let valid = (!nulls.is_empty()).then(|| {
             let mut bits = vec![0xff_u8; n_rows.div_ceil(8)];

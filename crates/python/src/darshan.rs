@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 
-use iotide_api::darshan_log;
+use iotide_api::darshan_log_without_dxt_sums;
 use iotide_cli::{Fault, FaultKind};
 use iotide_formats::darshan::{DxtSegment, HeatmapRecord, Log, Module, ModuleData, Value};
 use pyo3::exceptions::PyKeyError;
@@ -114,20 +114,6 @@ fn counters_of(log: &Log) -> BTreeSet<String> {
     names
 }
 
-/// The names of all nodes that DXT saw.
-fn hosts_of(log: &Log) -> BTreeSet<String> {
-    let mut hosts = BTreeSet::new();
-    for module in &log.modules {
-        log.for_each_dxt_segment(module, |record, segment| {
-            if segment.is_none() && !hosts.contains(&record.host) {
-                hosts.insert(record.host.clone());
-            }
-            ControlFlow::Continue(())
-        });
-    }
-    hosts
-}
-
 /// Hands over each record of the heat map with its layer.
 fn for_each_heat(
     log: &Log,
@@ -180,28 +166,22 @@ impl Darshan {
                 let message = "a Darshan log is one file".to_owned();
                 return Err(Fault { kind: FaultKind::Usage, message, hint: None });
             };
-            darshan_log(input, &options).map_err(Fault::from)
+            darshan_log_without_dxt_sums(input, &options).map_err(Fault::from)
         })?;
         let log = Arc::new(opened.map_err(|fault| exception(py, &fault))?);
         Ok(Self { log, names: OnceLock::new() })
     }
 
-    /// The number of records of each module, by its name; `None` where that is not known.
+    /// The names of its modules.
     #[getter]
-    fn n_records(&self) -> Vec<(String, Option<u64>)> {
-        self.log.modules.iter().map(|module| (module.name.to_string(), module.n_records())).collect()
+    fn modules(&self) -> Vec<String> {
+        self.log.modules.iter().map(|module| module.name.to_string()).collect()
     }
 
     /// The job's metadata, as Darshan keeps it.
     #[getter]
     fn metadata(&self) -> Vec<(String, String)> {
         self.log.job.as_ref().map(|job| job.metadata.clone()).unwrap_or_default()
-    }
-
-    /// Data that is missing.
-    #[getter]
-    fn losses(&self) -> Vec<String> {
-        self.log.losses.iter().map(|loss| loss.what.clone()).collect()
     }
 
     /// Record ids and their names.
@@ -286,25 +266,13 @@ impl Darshan {
 
     /// Every DXT segment of every module, or of one.
     #[pyo3(signature = (module=None))]
-    fn dxt(&self, py: Python<'_>, module: Option<String>) -> PyResult<Table> {
+    fn dxt(&self, module: Option<String>) -> Table {
         let (paths, modules) = (self.paths(), self.module_names());
-        let log = Arc::clone(&self.log);
-        // Names of nodes stand in the records, which are among the segments.
-        let hosts = waiting(py, None, move |_| hosts_of(&log))?;
-        let (hosts, host_place) = lookup(hosts);
         let log = Arc::clone(&self.log);
         let is_wanted = move |name: &str| match &module {
             Some(module) => name == module,
             None => true,
         };
-        let n_rows =
-            self.log.modules.iter().filter(|module| is_wanted(&module.name)).filter_map(
-                |module| match &module.data {
-                    ModuleData::Dxt(dxt) => Some(dxt.totals.read_segments + dxt.totals.write_segments),
-                    _ => None,
-                },
-            );
-        let n_rows = n_rows.sum();
         let ops = Arc::new(Words::of(["read", "write"]));
         let fields = vec![
             Field::words("module", &modules),
@@ -315,11 +283,13 @@ impl Darshan {
             Field::new("length", Kind::Int),
             Field::new("start", Kind::Float),
             Field::new("end", Kind::Float),
-            Field::words("host", &hosts),
+            // Names of nodes stand in the records, which are among the segments.
+            Field::new("host", Kind::Words),
             Field::new("id", Kind::Unsigned),
             Field::words("file", &paths.words),
         ];
-        Ok(Table::new(fields, Some(n_rows), move |rows| {
+        Table::new(fields, None, move |rows| {
+            let mut hosts = HashMap::<String, usize>::new();
             for (nth, module) in log.modules.iter().enumerate().filter(|(_, module)| is_wanted(&module.name))
             {
                 let mut n_seen = [0, 0];
@@ -328,7 +298,8 @@ impl Darshan {
                 log.for_each_dxt_segment(module, |record, segment| {
                     let Some(segment) = segment else {
                         n_seen = [0, 0];
-                        host = host_place.get(&record.host).copied().unwrap_or(usize::MAX);
+                        let fresh = || rows.columns[8].new_word(&record.host);
+                        host = *hosts.entry(record.host.clone()).or_insert_with(fresh);
                         file = paths.place.get(&record.id).copied().unwrap_or(usize::MAX);
                         return ControlFlow::Continue(());
                     };
@@ -342,7 +313,7 @@ impl Darshan {
                 }
             }
             Ok(())
-        }))
+        })
     }
 
     /// Bytes over time: each bin of each rank.

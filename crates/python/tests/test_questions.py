@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import pickle
 from pathlib import Path
 from typing import Any
@@ -139,3 +140,15 @@ def test_progress_is_told(run: Path, slow: Path) -> None:
     assert any("slow.csv" in text for text in heard)
     with pytest.raises(ZeroDivisionError):
         iotide.compare(run, slow, progress=lambda text: 1 / 0)
+
+
+def test_labelling_is_mapped_over_processes_and_bags(tmp_path: Path) -> None:
+    paths = [str(write_run(tmp_path / f"run{i}.csv", period_s=5.0 + i)) for i in range(6)]
+    one_by_one = [run.to_dict() for run in iotide.label_many(paths)]
+    parts = [paths[:2], paths[2:4], paths[4:]]
+    # Started anew rather than forked: threads of this process do not live on in a fork.
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        assert [run.to_dict() for labels in pool.map(iotide.label_many, parts) for run in labels] == one_by_one
+    bag = pytest.importorskip("dask.bag")
+    labelled = bag.from_sequence(paths, npartitions=3).map_partitions(iotide.label_many)
+    assert [run.to_dict() for run in labelled.compute(scheduler="threads")] == one_by_one

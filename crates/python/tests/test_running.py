@@ -43,6 +43,8 @@ def test_the_program_comes_with_the_package(run: Path) -> None:
     assert command_line("--version").stdout.strip() == f"iotide {iotide.__version__}"
     assert command_line("detect", str(run)).stdout == str(iotide.detect(run)) + "\n"
     assert command_line("detect", "--no-such", check=False).returncode == 2
+    made = command_line("ioskel", "--period=0.2", "--size=64K", "--iterations=3", "--processes=2", f"--dir={run.parent}")
+    assert "3 bursts of 64 KiB by 2 processes" in made.stdout
     script = Path(sys.executable).parent / "iotide"
     assert not script.exists() or subprocess.run([script, "--version"], check=True, capture_output=True).stdout
 

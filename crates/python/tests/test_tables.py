@@ -66,7 +66,12 @@ def test_a_text_that_does_not_exist_is_none(tmp_path: Path) -> None:
 
 def test_other_data_frames_take_it(run: Path) -> None:
     polars = pytest.importorskip("polars")
-    assert polars.DataFrame(iotide.read(run))["bytes"].sum() == 4e9
+    frame = polars.DataFrame(iotide.read(run))
+    assert frame["bytes"].sum() == 4e9 and frame["file"][0] == "/scratch/out.0"
+    duckdb = pytest.importorskip("duckdb")
+    events = iotide.read(run)
+    answer = duckdb.sql("select file, sum(bytes) from events where op = 'write' group by file order by file").fetchall()
+    assert answer == [("/scratch/out.0", 2e9), ("/scratch/out.1", 2e9)] and len(events) == 40
 
 
 def darshan_logs(logs: Path) -> list[Path]:

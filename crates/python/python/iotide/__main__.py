@@ -21,7 +21,8 @@ def _own_file() -> Optional[str]:
 def main() -> NoReturn:
     """Runs the program in the place of Python."""
     # Signals are the program's, which has handlers of its own.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
     status = _iotide.main(sys.argv[1:], _own_file())
     sys.stdout.flush()
     os._exit(status)

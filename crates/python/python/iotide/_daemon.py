@@ -63,7 +63,7 @@ class Series:
 
     def to_pandas(self) -> Any:
         """Returns it as a data frame."""
-        import pandas
+        import pandas  # type: ignore[import-untyped, unused-ignore]
 
         return pandas.DataFrame(self.to_numpy())
 

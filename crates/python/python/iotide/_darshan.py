@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from . import _iotide
 from ._answers import Answer, Progress, Record
@@ -14,27 +14,30 @@ from ._tables import Table
 class DarshanLog:
     """A Darshan log, whose tables are read when they are asked for."""
 
-    def __init__(self, path: str, inner: _iotide.Darshan, told: Answer) -> None:
+    def __init__(self, path: str, inner: _iotide.Darshan, given: Dict[str, Any]) -> None:
         self._inner = inner
-        self._info = told
+        self._given = given
+        self._info: Optional[Answer] = None
         self.path = path
         """Where it is."""
 
     @property
     def info(self) -> Answer:
         """What ``iotide info`` says of it."""
+        if self._info is None:
+            self._info = info(self.path, **self._given)
         return self._info
 
     @property
     def job(self) -> Record:
         """The job: `jobid, uid, nprocs, start_time, end_time, run_time_s, exe, log_version`."""
-        job: Record = self._info.runs[0].job
+        job: Record = self.info.runs[0].job
         return job
 
     @property
     def modules(self) -> Record:
         """The modules by name, each with its version, number of records and sums of counters."""
-        modules: Record = self._info.runs[0].modules
+        modules: Record = self.info.runs[0].modules
         return modules
 
     @property
@@ -45,7 +48,7 @@ class DarshanLog:
     @property
     def losses(self) -> List[str]:
         """Data that is missing."""
-        return self._inner.losses
+        return [loss.what for loss in self.info.runs[0].losses]
 
     @property
     def counters(self) -> Table:
@@ -72,15 +75,14 @@ class DarshanLog:
         return Table(self._inner.names(), "names")
 
     def __repr__(self) -> str:
-        modules = ", ".join(name for name, _ in self._inner.n_records)
-        return f"<iotide.DarshanLog {self.path}: {modules}>"
+        return f"<iotide.DarshanLog {self.path}: {', '.join(self._inner.modules)}>"
 
     def _repr_html_(self) -> str:
-        return self._info._repr_html_()
+        return self.info._repr_html_()
 
 
 def darshan(path: Any, *, progress: Progress = None, **given: Any) -> DarshanLog:
     """Opens a Darshan log of any version."""
     file = Inputs().path(path)
     inner = _iotide.Darshan([*options(given), "--", file], progress)
-    return DarshanLog(file, inner, info(file, **given))
+    return DarshanLog(file, inner, given)

@@ -54,9 +54,9 @@ def compare(a: Any, b: Any, *more: Any, progress: Progress = None, **options: An
     return _of_traces(["compare"], (a, b, *more), options, progress)
 
 
-def why(run: Any, *, progress: Progress = None, **options: Any) -> Answer:
+def why(run: Any, history: Any = None, storage: Any = None, *, progress: Progress = None, **options: Any) -> Answer:
     """Tells why a run's I/O was slow: ``why("run.csv", history=["earlier/"], storage=["servers.csv"])`` (``iotide why``)."""
-    return _of_traces(["why"], (run,), options, progress)
+    return _of_traces(["why"], (run,), {"history": history, "storage": storage, **options}, progress)
 
 
 def signature(*samples: Any, progress: Progress = None, **options: Any) -> Answer:

@@ -64,7 +64,7 @@ class Table:
 
     def to_pandas(self) -> Any:
         """Returns all rows as a data frame."""
-        import pandas
+        import pandas  # type: ignore[import-untyped, unused-ignore]
 
         return pandas.DataFrame(self.to_numpy(), columns=self.columns)
 
