@@ -44,7 +44,7 @@ pub(crate) struct Collected {
     pub(crate) text: String,
     /// The answer for scripts.
     pub(crate) json: Option<String>,
-    /// What would go to stderr: messages, each with names marked as text from outside.
+    /// Messages that would go to stderr, each with names marked as text from outside.
     pub(crate) notes: Vec<String>,
     /// Existing folder for temporary results.
     pub(crate) scratch: Option<PathBuf>,
