@@ -31,6 +31,7 @@ mod demo;
 mod detect;
 mod document;
 mod follow;
+mod help;
 mod info;
 mod input;
 mod ioskel;
@@ -122,6 +123,7 @@ pub(crate) enum Command {
     Mcp(mcp::McpArgs),
     Completions(completions::CompletionsArgs),
     Man(completions::ManArgs),
+    Help(help::HelpArgs),
 }
 
 impl Command {
@@ -136,7 +138,7 @@ impl Command {
             | Command::Arbiter(_)
             | Command::Stage(_)
             | Command::Library(_) => true,
-            Command::Completions(_) => true,
+            Command::Completions(_) | Command::Help(_) => true,
             Command::Config(args) => args.is_example(),
             _ => false,
         }
@@ -195,6 +197,7 @@ impl Command {
             Command::Mcp(args) => mcp::run(ui, args),
             Command::Completions(args) => completions::run(ui, args),
             Command::Man(args) => completions::run_man(ui, args),
+            Command::Help(args) => help::run(ui, args),
         }
     }
 }
