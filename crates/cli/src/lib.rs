@@ -93,7 +93,7 @@ fn run(ui: &mut Ui, command: &Command) -> anyhow::Result<ExitStatus> {
 ///
 /// Records or reads traces of a program's I/O and reports whether it is periodic, what the period is, and how certain that is.
 #[derive(clap::Parser, Debug)]
-#[command(version, propagate_version = true, max_term_width = 100, help_template = TEMPLATE)]
+#[command(version, propagate_version = true, max_term_width = 100, help_template = TEMPLATE, disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -117,6 +117,7 @@ Examples:
   iotide mcp --root /logs                  answer the questions of an assistant
   iotide demo                              see it all at work on this machine
   iotide doctor                            what works here, and what is missing?
+  iotide help topics                       the pages of the documentation
   iotide COMMAND --help                    more on a command";
 
 /// The commands stand in groups, which [`command_line`] puts before the options.
@@ -136,11 +137,9 @@ const GROUPS: &[(&str, &[&str])] = &[
 /// The command line as a definition, from which it is read, explained and completed.
 pub(crate) fn command_line() -> clap::Command {
     let command = Cli::command();
-    // Clap adds its own command when it builds the whole tree, which costs every start as much as all else.
-    let help = "Print this message or the help of the given subcommand(s)";
-    let about_of = |name: &str| match command.find_subcommand(name) {
-        Some(below) => Some(below.get_about().cloned().unwrap_or_default().to_string()),
-        None => (name == "help").then(|| help.to_owned()),
+    let about_of = |name: &str| {
+        let below = command.find_subcommand(name)?;
+        Some(below.get_about().cloned().unwrap_or_default().to_string())
     };
     let mut groups = String::new();
     for (title, names) in GROUPS {

@@ -40,6 +40,7 @@ mod detect;
 mod doctor;
 mod document;
 mod follow;
+mod help;
 mod info;
 mod input;
 mod ioskel;
@@ -136,6 +137,7 @@ pub(crate) enum Command {
     Mcp(mcp::McpArgs),
     Completions(completions::CompletionsArgs),
     Man(completions::ManArgs),
+    Help(help::HelpArgs),
 }
 
 impl Command {
@@ -151,7 +153,7 @@ impl Command {
             | Command::Stage(_)
             | Command::Doctor(_)
             | Command::Library(_) => true,
-            Command::Completions(_) => true,
+            Command::Completions(_) | Command::Help(_) => true,
             Command::Config(args) => args.is_example(),
             _ => false,
         }
@@ -214,6 +216,7 @@ impl Command {
             Command::Mcp(args) => mcp::run(ui, args),
             Command::Completions(args) => completions::run(ui, args),
             Command::Man(args) => completions::run_man(ui, args),
+            Command::Help(args) => help::run(ui, args),
         }
     }
 }

@@ -103,6 +103,40 @@ fn help_on_a_command_is_that_of_the_command() {
         dir.iotide(["sets", "plan", "--help"]).exits_with(0).stdout
     );
     assert_eq!(dir.iotide(["help"]).exits_with(0).stdout, dir.iotide(["--help"]).exits_with(0).stdout);
+    let detect = dir.iotide(["help", "detect"]).exits_with(0).stdout;
+    assert_eq!(detect, dir.iotide(["detect", "--help"]).exits_with(0).stdout);
+    // Some pages have the name of a command.
+    let why = dir.iotide(["help", "why"]).exits_with(0).stdout;
+    assert!(why.starts_with(&dir.iotide(["why", "--help"]).exits_with(0).stdout), "{why}");
+    assert!(why.ends_with("`iotide help why.md` is the page \"Why was this run slow?\".\n"), "{why}");
+}
+
+#[test]
+fn help_on_a_topic_is_a_page_in_the_terminal() {
+    let dir = Dir::new();
+    let listed = dir.iotide(["help", "topics"]).exits_with(0).stdout;
+    for page in ["methods", "troubleshooting", "why.md"] {
+        assert!(listed.lines().any(|line| line.trim_start().starts_with(page)), "{page}: {listed}");
+    }
+    let mut narrow = dir.command(["help", "why.md"]);
+    let page = String::from_utf8(narrow.env("COLUMNS", "60").output().unwrap().stdout).unwrap();
+    assert!(page.starts_with("Why was this run slow?\n======================\n"), "{page}");
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("`usual`  ")).collect();
+    assert!(rows.len() == 1 && rows[0].chars().count() <= 60, "{page}");
+    assert!(page.contains("    $ iotide why run.csv --history earlier/ --storage servers.csv\n"), "{page}");
+    let wrong = dir.iotide(["help", "metods"]).exits_with(2).complaint();
+    assert_eq!(
+        wrong,
+        "iotide: there is no topic metods\nhint: `iotide help methods`; `iotide help topics` lists all pages\n"
+    );
+    let strange = dir.iotide(["help", "xyzzyxyzzy"]).exits_with(2).complaint();
+    assert!(
+        strange.contains("`iotide help topics` lists all pages, `iotide help` all commands"),
+        "{strange}"
+    );
+    assert!(
+        dir.iotide(["help", "sets", "paln"]).exits_with(2).complaint().contains("unrecognized subcommand")
+    );
 }
 
 #[test]
@@ -114,6 +148,7 @@ fn shells_complete_commands_and_man_has_a_page_for_each() {
         let output = std::process::Command::new(bash).args(["-c", script]).current_dir(dir.path()).output();
         assert_eq!(String::from_utf8(output.unwrap().stdout).unwrap(), "detect\n");
     }
+    assert!(dir.read("complete").contains("troubleshooting"), "topics are completed, too");
     for shell in ["zsh", "fish"] {
         assert!(dir.iotide(["completions", shell]).exits_with(0).stdout.contains("categorize"));
     }

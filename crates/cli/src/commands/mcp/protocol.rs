@@ -11,7 +11,7 @@ const WITH_HANDSHAKE: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "20
 /// Revisions whose requests each name the revision.
 const STATELESS: [&str; 1] = ["2026-07-28"];
 
-/// What went wrong, in the numbers of JSON-RPC.
+/// Error in the numbers of JSON-RPC.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Fault {
     code: i64,
@@ -68,7 +68,7 @@ pub(super) enum Message {
     Other,
 }
 
-/// A message that cannot be used, with the request that it was, if that can be told.
+/// A message that cannot be used, with the request that it was, if that is known.
 #[derive(Debug, PartialEq)]
 pub(super) struct Unusable {
     pub(super) id: Option<RequestId>,
@@ -118,7 +118,7 @@ impl Message {
     }
 }
 
-/// Whether a request names its revision; one that is not spoken here is a fault.
+/// Whether a request names its revision; one that is not supported is a fault.
 fn revision(parameters: &Map<String, Value>) -> Result<bool, Fault> {
     let named = parameters.get("_meta").and_then(|meta| meta.get("io.modelcontextprotocol/protocolVersion"));
     let Some(named) = named else { return Ok(false) };

@@ -27,7 +27,7 @@ use crate::manual::{self, Page};
 const MOST_WAITING: usize = 64;
 /// An answer is shorter than this, with its text and its document.
 const MOST_ANSWER: usize = 4 << 20;
-/// What a pipe takes at once when it takes anything.
+/// Bytes that a pipe takes at once when it takes anything.
 const WHOLE_WRITE: usize = 4096;
 /// Where the pages are, for clients.
 const PAGES: &str = "iotide://docs/";

@@ -1,6 +1,6 @@
 //! The tools: questions of the command line, with the options that only read.
 //!
-//! An argument of a tool is an option of its command. So its name, its type, its values and its default are told, checked and refused as there.
+//! An argument of a tool is an option of its command. So its name, its type, its values and its default are listed, checked and refused as there.
 
 use std::any::TypeId;
 use std::ffi::OsString;
@@ -19,7 +19,7 @@ use super::fence::Fence;
 #[derive(Debug)]
 pub(super) struct Tool {
     pub(super) name: &'static str,
-    /// What it answers, for the model that chooses among tools.
+    /// Questions that it answers, for the model that chooses among tools.
     about: &'static str,
     /// Command that answers, with what it is always given.
     command: &'static [&'static str],
