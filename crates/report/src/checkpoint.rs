@@ -37,7 +37,7 @@ pub struct CheckpointAdvice {
     pub waste: f64,
     /// The same by a simulation.
     pub simulated: Option<SimulatedEntry>,
-    /// What the run did, if one was given.
+    /// Checkpoints of the run, if one was given.
     pub now: Option<CheckpointsNow>,
 }
 
@@ -50,7 +50,7 @@ pub struct SimulatedEntry {
     pub error: f64,
 }
 
-/// What a run did.
+/// Checkpoints of a run, and their waste.
 #[derive(Clone, Debug, Serialize)]
 pub struct CheckpointsNow {
     /// The checkpoints of the run.
@@ -140,9 +140,9 @@ impl CheckpointAdvice {
     fn facts(&self) -> Vec<(&'static str, String)> {
         let simulated = |simulated: Option<SimulatedEntry>| match simulated {
             Some(SimulatedEntry { waste, error }) => {
-                format!("; simulated {} ± {}", text::percent(waste), text::percent(error))
+                format!(" (simulated: {:.1} ± {:.1} %)", 100.0 * waste, 100.0 * error)
             }
-            None => "; hardly a stretch of work would end".to_owned(),
+            None => " (simulated: hardly a stretch of work would end)".to_owned(),
         };
         let mut facts = Vec::new();
         if let Some(CheckpointsNow { seen, waste, simulated: tried }) = &self.now {

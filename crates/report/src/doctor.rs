@@ -1,4 +1,4 @@
-//! What works on a machine and what is missing, in words and for scripts.
+//! Parts of a machine that work or are missing, in words and for scripts.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use crate::Document;
 pub struct DoctorReport {
     schema: &'static str,
     command: &'static str,
-    /// What was checked, in the order of the chain from a program to a page.
+    /// Checked parts, in the order of the chain from a program to a page.
     pub checks: Vec<CheckEntry>,
     /// Whether the tracer does harm to a program, if one was named.
     pub program: Option<HarmEntry>,
@@ -25,9 +25,9 @@ pub struct CheckEntry {
     pub id: &'static str,
     /// Whether it works.
     pub state: CheckState,
-    /// What was found.
+    /// Findings.
     pub text: Untrusted,
-    /// What to do about it.
+    /// Advice on it.
     pub mend: Option<Untrusted>,
 }
 

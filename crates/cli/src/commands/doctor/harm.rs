@@ -21,7 +21,7 @@ use crate::ui::Ui;
 struct Ran {
     /// Status by `wait`.
     status: i32,
-    /// What it printed: a checksum of each stream.
+    /// Checksums of stdout and stderr.
     printed: [u64; 2],
     took_s: f64,
     memory_bytes: u64,
