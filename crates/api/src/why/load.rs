@@ -232,7 +232,7 @@ fn put(values: &mut [f64], grid: LoadGrid, log: &ThroughputLog) {
     }
 }
 
-/// What is known of the load before the runs are read.
+/// Load as far as it is known before the runs are read.
 #[derive(Default)]
 pub(super) struct Begun {
     /// The load, if a log has it.
