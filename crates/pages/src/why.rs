@@ -5,7 +5,7 @@ use std::fmt::Write;
 use iotide_look::chart::{Axis, Band, BandKind, Look, Series, Xs, highest};
 use iotide_look::html::{SCRIPT, escape, facts, head, own_style, sorted_cell, table};
 use iotide_look::{Plot, text};
-use iotide_report::{PhaseEntry, WhyArchive, WhyDocument, WhyRun};
+use iotide_report::{PhaseEntry, SlowTable, WhyArchive, WhyDocument, WhyRun};
 
 use crate::{Page, section};
 
@@ -34,7 +34,7 @@ impl Page for WhyArchive {
         if let Some(plot) = &plot {
             section(&mut html, "lost", "Lost I/O time by hour", &plot.to_figure("why"));
         }
-        for (i, (title, names, mut rows)) in self.tables().into_iter().enumerate() {
+        for (i, SlowTable { title, head: names, mut rows }) in self.tables().into_iter().enumerate() {
             rows.truncate(MOST_ROWS);
             if !rows.is_empty() {
                 section(&mut html, &format!("table-{i}"), title, &table(names, rows));

@@ -107,7 +107,7 @@ pub use crate::{
     },
     timeline::{RowSums, Timeline, TimelineRow},
     why::{EvidenceEntry, PartsEntry, PhaseEntry, SlowdownEntry, WhyDocument, WhyEntry, WhyRun},
-    why_archive::{LostTime, SlowApplication, SlowRuns, SlowTime, WhyArchive, WhyArchiveRun},
+    why_archive::{LostTime, SlowApplication, SlowRuns, SlowTable, SlowTime, WhyArchive, WhyArchiveRun},
     zero::Zero,
 };
 

@@ -165,6 +165,17 @@ impl LostTime {
     }
 }
 
+/// A table for people.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlowTable {
+    /// Its title.
+    pub title: &'static str,
+    /// The names of its columns.
+    pub head: [&'static str; 5],
+    /// Its rows, the worst first.
+    pub rows: Vec<[String; 5]>,
+}
+
 const HOUR_S: f64 = 3600.0;
 /// Weeks begin on Mondays; 1970 began on a Thursday.
 const WEEK_S: f64 = 168.0 * HOUR_S;
@@ -232,7 +243,7 @@ impl WhyArchive {
     }
 
     /// Head and rows of the tables: applications, the hours and weeks that lost most, and the slowest runs.
-    pub fn tables(&self) -> Vec<(&'static str, [&'static str; 5], Vec<[String; 5]>)> {
+    pub fn tables(&self) -> Vec<SlowTable> {
         let SlowRuns { applications, hours, weeks, runs, .. } = &self.archive;
         let of_application = |one: &SlowApplication| {
             let caused = one.caused_share.map_or("–".to_owned(), text::percent);
@@ -256,19 +267,20 @@ impl WhyArchive {
         };
         let mut slow: Vec<&WhyArchiveRun> = runs.iter().filter(|run| run.is_slow).collect();
         slow.sort_by(|a, b| b.lost.all_s.total_cmp(&a.lost.all_s));
+        let times = |title, first, rows| SlowTable { title, head: [first, "slow", "lost", "by", ""], rows };
         vec![
-            (
-                "Applications",
-                ["application", "slow", "lost", "by", "of the load of others"],
-                applications.iter().map(of_application).collect(),
-            ),
-            ("Hours", ["hour from", "slow", "lost", "by", ""], worst(hours)),
-            ("Weeks", ["week from", "slow", "lost", "by", ""], worst(weeks)),
-            (
-                "Slow runs",
-                ["run", "began", "factor", "verdict", "lost"],
-                slow.into_iter().map(of_run).collect(),
-            ),
+            SlowTable {
+                title: "Applications",
+                head: ["application", "slow", "lost", "by", "of the load of others"],
+                rows: applications.iter().map(of_application).collect(),
+            },
+            times("Hours", "hour from", worst(hours)),
+            times("Weeks", "week from", worst(weeks)),
+            SlowTable {
+                title: "Slow runs",
+                head: ["run", "began", "factor", "verdict", "lost"],
+                rows: slow.into_iter().map(of_run).collect(),
+            },
         ]
     }
 }
@@ -311,7 +323,7 @@ impl Document for WhyArchive {
             let _ =
                 writeln!(out, "{left_out} left out: no requests with times of their own, or not readable");
         }
-        for (title, head, mut rows) in self.tables() {
+        for SlowTable { title, head, mut rows } in self.tables() {
             let n_more = rows.len().saturating_sub(MOST_ROWS);
             rows.truncate(MOST_ROWS);
             if !rows.is_empty() {

@@ -7,7 +7,8 @@ use iotide_formats::OpenOptions;
 use iotide_report::{WhyArchive, WhyArchiveRun};
 use iotide_trace::Loss;
 
-use super::{ComparedRun, Reading, StorageLoad, load};
+use super::load::{self, Begun};
+use super::{ComparedRun, Reading, StorageLoad};
 use crate::{Error, Input, Progress};
 
 /// A run of an archive, with the name of its application.
@@ -38,17 +39,9 @@ pub fn why_archive(
             runs.len()
         )));
     }
-    let (mut server, mut grid) = (None, None);
-    match storage {
-        Some(StorageLoad::Log(log)) => {
-            let (of_log, lost) = load::of_log(log, open)?;
-            losses.extend(lost);
-            grid = Some(of_log.grid);
-            server = Some(of_log);
-        }
-        Some(StorageLoad::Asked(source)) => grid = Some(load::grid_of(source.as_ref())),
-        None => {}
-    }
+    let begun = storage.map(|storage| storage.begin(open)).transpose()?;
+    let Begun { load: mut server, grid, losses: lost } = begun.unwrap_or_default();
+    losses.extend(lost);
     let reading = Reading { open, grid, concurrency: 1.0 };
     let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut read, mut sources, mut n_left_out) = (Vec::new(), Vec::new(), 0);

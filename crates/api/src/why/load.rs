@@ -157,7 +157,7 @@ impl LoadSource for PrometheusLoad {
 const LONGEST_HOLD: f64 = 1.5;
 
 /// Reads what servers read and wrote, each way for itself.
-pub(super) fn of_log(input: &Input, open: &OpenOptions) -> Result<(ServerLoad, Vec<Loss>), Error> {
+fn of_log(input: &Input, open: &OpenOptions) -> Result<(ServerLoad, Vec<Loss>), Error> {
     refuse_twice(input.paths())?;
     let reader = input.open(open)?;
     let silence = silence_of(reader.format());
@@ -232,8 +232,31 @@ fn put(values: &mut [f64], grid: LoadGrid, log: &ThroughputLog) {
     }
 }
 
+/// Load as far as it is known before the runs are read.
+#[derive(Default)]
+pub(super) struct Begun {
+    /// The load, if a log has it.
+    pub(super) load: Option<ServerLoad>,
+    /// The grid on which runs are reduced.
+    pub(super) grid: Option<LoadGrid>,
+    pub(super) losses: Vec<Loss>,
+}
+
+impl StorageLoad {
+    /// Reads a log. Who is asked is asked later: then it is known for which times.
+    pub(super) fn begin(&self, open: &OpenOptions) -> Result<Begun, Error> {
+        match self {
+            Self::Log(log) => {
+                let (load, losses) = of_log(log, open)?;
+                Ok(Begun { grid: Some(load.grid), load: Some(load), losses })
+            }
+            Self::Asked(source) => Ok(Begun { grid: Some(grid_of(source.as_ref())), ..Begun::default() }),
+        }
+    }
+}
+
 /// The grid on which runs are reduced before it is known when the load begins.
-pub(super) fn grid_of(source: &dyn LoadSource) -> LoadGrid {
+fn grid_of(source: &dyn LoadSource) -> LoadGrid {
     LoadGrid { start_s: 0.0, step_s: source.step_s() }
 }
 

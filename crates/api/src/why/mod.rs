@@ -12,6 +12,7 @@ use iotide_trace::{
 use crate::{Error, Input, Progress};
 
 pub use self::archive::{ArchiveRun, why_archive};
+use self::load::Begun;
 pub use self::load::{LoadPiece, LoadSource, PrometheusLoad, StorageLoad};
 
 mod archive;
@@ -24,7 +25,7 @@ pub enum ComparedRun {
     /// A trace of calls.
     Trace(Input),
     /// A run as a daemon counted it.
-    Counted(CountedRun),
+    Counted(Box<CountedRun>),
 }
 
 /// A run as a daemon counted it.
@@ -53,6 +54,12 @@ impl ComparedRun {
             Self::Trace(_) => None,
             Self::Counted(run) => Some(&run.counts),
         }
+    }
+}
+
+impl From<CountedRun> for ComparedRun {
+    fn from(run: CountedRun) -> Self {
+        Self::Counted(Box::new(run))
     }
 }
 
@@ -86,17 +93,8 @@ pub fn why(
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<WhyDocument, Error> {
     let of = options.history.len() + 1;
-    let (mut load, mut log_losses) = (None, Vec::new());
-    let mut grid = None;
-    match &options.storage {
-        Some(StorageLoad::Log(log)) => {
-            let (of_log, losses) = load::of_log(log, &options.open)?;
-            grid = Some(of_log.grid);
-            (load, log_losses) = (Some(of_log), losses);
-        }
-        Some(StorageLoad::Asked(source)) => grid = Some(load::grid_of(source.as_ref())),
-        None => {}
-    }
+    let begun = options.storage.as_ref().map(|storage| storage.begin(&options.open)).transpose()?;
+    let Begun { mut load, grid, losses: mut log_losses } = begun.unwrap_or_default();
     let counted = options.history.iter().chain([run]).filter_map(ComparedRun::counts);
     let concurrency = counted.map(RunCounts::concurrency).fold(1.0, f64::max);
     let reading = Reading { open: &options.open, grid, concurrency };

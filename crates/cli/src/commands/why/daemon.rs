@@ -66,7 +66,7 @@ pub(super) fn watched(ui: &mut Ui, socket: &Path, id: &str) -> anyhow::Result<Wa
         seen.push(other.job.clone());
         ui.progress(format_args!("asking the daemon for job {}", other.job.for_terminal()));
         match counted(socket, other) {
-            Ok(run) => earlier.push(ComparedRun::Counted(run)),
+            Ok(run) => earlier.push(run.into()),
             Err(why) => losses.push(Loss::of_unknown_size(format!(
                 "job {} is left out of the history: {why:#}",
                 other.job.for_terminal()
@@ -74,7 +74,7 @@ pub(super) fn watched(ui: &mut Ui, socket: &Path, id: &str) -> anyhow::Result<Wa
         }
     }
     let longest_call_s = run.counts.longest_call_s();
-    Ok(Watched { run: ComparedRun::Counted(run), earlier, losses, longest_call_s })
+    Ok(Watched { run: run.into(), earlier, losses, longest_call_s })
 }
 
 /// Lists runs of an application, by id or program name, that ended and began before a job, the latest first.
