@@ -21,7 +21,7 @@ fn main() {
     println!("cargo:rustc-env=IOTIDE_TRACER={}", library.display());
 }
 
-/// Writes the pages of `docs` with their names as a table of Rust; without `commands.md`, which `--help` prints.
+/// Writes the pages of `docs` with their names as a table of Rust; without `commands.md`, which `--help` prints, and the table of contents.
 fn list_pages() {
     let docs = Path::new(&env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("../../docs");
     println!("cargo:rerun-if-changed={}", docs.display());
@@ -29,7 +29,7 @@ fn list_pages() {
         .into_iter()
         .flatten()
         .filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_suffix(".md")?.to_owned()))
-        .filter(|name| name != "commands")
+        .filter(|name| !["commands", "SUMMARY"].contains(&name.as_str()))
         .collect();
     names.sort();
     let mut table = String::from("&[\n");

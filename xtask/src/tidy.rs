@@ -50,6 +50,7 @@ const RULES: &[Rule] = &[
     prose_uses_the_words_of_the_field,
     prose::has_short_sentences,
     prose::has_commands_to_copy,
+    prose::stands_in_the_book_once,
     doc_comments_begin_with_a_verb_or_a_noun,
     lab::has_the_versions_of_the_root,
     lab::says_why_it_needs_a_dependency,
@@ -717,7 +718,7 @@ mod tests {
     }
 
     impl Tree {
-        fn put(&mut self, path: &str, text: &str) {
+        pub(super) fn put(&mut self, path: &str, text: &str) {
             self.files.insert(path.to_owned(), text.to_owned());
             self.names.insert(path.to_owned());
         }

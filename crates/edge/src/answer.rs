@@ -422,7 +422,7 @@ impl Answers {
     pub(crate) fn losses(&self) -> Result<Answer> {
         let mut losses = self.ask(|reader| reader.losses(None))?;
         let view = self.shared.view();
-        losses.extend(view.not_counted().map(|(what, n)| format!("{n} {}", what.what())));
+        losses.extend(view.not_counted().map(|(what, n)| what.in_words(n)));
         losses.extend(self.shared.store_fault.read().unwrap_or_else(PoisonError::into_inner).clone());
         losses.extend(self.shared.series.fault());
         losses.extend(self.shared.alarms.fault());

@@ -113,6 +113,27 @@ impl Refusal {
         matches!(self, Self::Jobs | Self::JobsOfUser | Self::Pages | Self::PagesOfUser | Self::Descriptors)
     }
 
+    /// The number with its words, which follow it in the singular or the plural.
+    pub fn in_words(self, n: u64) -> String {
+        let what = self.what();
+        let one = match self {
+            Self::NoPage => "file in the page directory that is no counter page".to_owned(),
+            Self::FilesOfUser => {
+                "file in the page directory not looked at because its owner has too many".to_owned()
+            }
+            Self::JobId => "process that named an invalid job id".to_owned(),
+            Self::PageGone => "counter page removed or cut while its process ran".to_owned(),
+            Self::Full => {
+                "time the page directory was full; processes that began then are not counted".to_owned()
+            }
+            _ => what
+                .replacen("processes", "process", 1)
+                .replacen("values", "value", 1)
+                .replacen("their", "its", 1),
+        };
+        format!("{n} {}", if n == 1 { &one } else { what })
+    }
+
     /// In words that follow a number.
     pub fn what(self) -> &'static str {
         match self {
@@ -153,5 +174,18 @@ impl Losses {
     /// All that were refused.
     pub fn iter(&self) -> impl Iterator<Item = (Refusal, u64)> + '_ {
         self.0.iter().map(|(&what, &n)| (what, n))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_loss_is_in_the_singular() {
+        assert_eq!(Refusal::JobId.in_words(1), "1 process that named an invalid job id");
+        assert_eq!(Refusal::JobId.in_words(3), "3 processes that named an invalid job id");
+        assert_eq!(Refusal::Pages.in_words(1), "1 process not counted because there were too many");
+        assert_eq!(Refusal::Metrics.in_words(1), "1 value not counted because its job had too many metrics");
     }
 }

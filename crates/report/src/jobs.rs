@@ -367,8 +367,8 @@ impl JobList {
         text::json_document(self)
     }
 
-    /// The list as a table.
-    pub fn to_text(&self) -> String {
+    /// The list as a table; a job that runs has run until now.
+    pub fn to_text(&self, now_unix_s: f64) -> String {
         if self.jobs.is_empty() {
             return "no jobs\n".to_owned();
         }
@@ -381,7 +381,7 @@ impl JobList {
                 job.size.to_string(),
                 job.state.clone(),
                 text::date(job.start_unix_s),
-                job.run_time().map_or("–".to_owned(), text::seconds),
+                job.run_time_until(now_unix_s).map_or("–".to_owned(), text::seconds),
                 rate(job.read_bps),
                 rate(job.write_bps),
             ]
@@ -468,6 +468,12 @@ impl JobEntry {
 
     fn run_time(&self) -> Option<f64> {
         Some(self.end_unix_s? - self.start_unix_s)
+    }
+
+    /// Its run time so far, if it still runs; clocks of machines may differ by a little.
+    fn run_time_until(&self, now_unix_s: f64) -> Option<f64> {
+        let so_far = (self.state == "running").then(|| (now_unix_s - self.start_unix_s).max(0.0).round());
+        self.run_time().or(so_far)
     }
 }
 

@@ -46,6 +46,8 @@ impl std::fmt::Display for SamplingError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::TooShort { duration_s, rate_hz } => {
+                // Four digits: more of a sum of times would be noise.
+                let duration_s = format!("{duration_s:.3e}").parse().unwrap_or(*duration_s);
                 write!(f, "{duration_s} s of I/O are less than two samples at {rate_hz} Hz")
             }
             Self::TooMany { n, most } => write!(f, "{n:.3e} samples are more than the {most} that fit"),
@@ -317,6 +319,13 @@ mod tests {
         assert!(matches!(refused(-1.0), SamplingError::NotARate(_)));
         assert!(matches!(refused(1e12), SamplingError::TooMany { .. }));
         assert!(matches!(refused(0.01), SamplingError::TooShort { .. }));
+    }
+
+    #[test]
+    fn a_window_that_is_too_short_is_told_in_four_digits() {
+        let short = |duration_s| SamplingError::TooShort { duration_s, rate_hz: 0.1 }.to_string();
+        assert_eq!(short(0.49941393100000003), "0.4994 s of I/O are less than two samples at 0.1 Hz");
+        assert_eq!(short(3.0), "3 s of I/O are less than two samples at 0.1 Hz");
     }
 
     #[test]

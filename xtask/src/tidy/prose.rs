@@ -52,6 +52,28 @@ pub(super) fn has_commands_to_copy(tree: &Tree) -> Vec<String> {
     faults
 }
 
+/// The table of contents of the book, `docs/SUMMARY.md`, has each page of `docs` once.
+pub(super) fn stands_in_the_book_once(tree: &Tree) -> Vec<String> {
+    const BOOK: &str = "docs/SUMMARY.md";
+    let contents = tree.text(BOOK);
+    if contents.is_empty() {
+        return Vec::new();
+    }
+    let names =
+        tree.files.keys().filter_map(|path| path.strip_prefix("docs/")).filter(|name| name.ends_with(".md"));
+    let mut faults = Vec::new();
+    for name in names.filter(|name| *name != "SUMMARY.md") {
+        match contents.matches(&format!("]({name})")).count() {
+            1 => {}
+            0 => faults.push(format!(
+                "{BOOK}: docs/{name} is missing: put it under the part where readers look for it"
+            )),
+            n => faults.push(format!("{BOOK}: docs/{name} stands there {n} times")),
+        }
+    }
+    faults
+}
+
 /// The pages that people write; that of the commands is generated from their help.
 fn pages(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
     let is_page = |path: &str| path == "README.md" || path.starts_with("docs/") && path.ends_with(".md");
@@ -234,5 +256,22 @@ mod tests {
         check(has_commands_to_copy, text, &["docs/a.md:2: put `# `"]);
         check(has_commands_to_copy, "```json\niotide  a\n```\n", &[]);
         check(has_commands_to_copy, "```console\niotide jobs\n```\n", &["begins with `$ `"]);
+    }
+
+    #[test]
+    fn a_page_that_the_book_lacks_or_repeats_is_a_fault() {
+        let mut tree = Tree::default();
+        tree.put("docs/a.md", "# A\n");
+        tree.put("docs/b.md", "# B\n");
+        assert!(stands_in_the_book_once(&tree).is_empty(), "without a table of contents there is no book");
+        tree.put("docs/SUMMARY.md", "* [A](a.md)\n* [Again](a.md)\n");
+        let faults = stands_in_the_book_once(&tree);
+        assert!(
+            faults[0].contains("docs/a.md stands there 2 times")
+                && faults[1].contains("docs/b.md is missing"),
+            "{faults:?}"
+        );
+        tree.put("docs/SUMMARY.md", "* [A](a.md)\n* [B](b.md)\n");
+        assert!(stands_in_the_book_once(&tree).is_empty());
     }
 }

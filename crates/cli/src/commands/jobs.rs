@@ -162,7 +162,7 @@ pub(crate) fn run_jobs(ui: &mut Ui, args: &JobsArgs) -> anyhow::Result<ExitStatu
         Order::Size => list.jobs.sort_by_key(|job| std::cmp::Reverse(job.size)),
         Order::User => list.jobs.sort_by(|a, b| a.user.cmp(&b.user)),
     }
-    deliver(ui, &args.output, &list.to_json(), &list.to_text())?;
+    deliver(ui, &args.output, &list.to_json(), &list.to_text(now_unix_s()))?;
     Ok(if list.jobs.is_empty() { ExitStatus::NothingFound } else { ExitStatus::Done })
 }
 

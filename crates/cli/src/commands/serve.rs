@@ -253,9 +253,14 @@ fn serve_until_ended(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatu
             ));
         };
         let say = |text: &str| said.borrow_mut().status(Untrusted::from(text).for_terminal());
-        let served = serve(config.clone(), steering.clone(), ready, say).hint(
-            "--http, --socket, --store and --pages choose other places; `iotide serve check` shows all settings",
-        )?;
+        let served = serve(config.clone(), steering.clone(), ready, say).or_else(|error| {
+            let runs_there = std::os::unix::net::UnixStream::connect(&config.socket).is_ok();
+            let others = "--http, --socket, --store and --pages choose other places; `iotide serve check` shows all settings";
+            Err(error).hint(match runs_there {
+                true => format!("a daemon runs at {} already: `iotide jobs` asks it; {others}", config.socket.display()),
+                false => others.to_owned(),
+            })
+        })?;
         drop(acting);
         if served == Served::Ended {
             return Ok(ExitStatus::Done);

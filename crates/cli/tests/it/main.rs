@@ -24,6 +24,9 @@ mod detect_dft;
 /// `iotide detect --follow` and `--listen`: jobs that run, files that grow, sockets, the screen.
 mod follow;
 
+/// Code of the pages, run as it stands.
+mod documents;
+
 /// `iotide mcp`: sessions of a client, with names and paths that mean harm.
 mod mcp;
 

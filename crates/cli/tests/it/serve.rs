@@ -568,6 +568,7 @@ fn it_ends_when_asked_and_says_who_uses_its_place() {
         .unwrap();
     let stderr = String::from_utf8(second.stderr).unwrap();
     assert!(second.status.code() == Some(2) && stderr.contains("cannot listen at"), "{stderr}");
+    assert!(stderr.contains("a daemon runs at ") && stderr.contains("`iotide jobs` asks it"), "{stderr}");
     assert!(Command::new("kill").arg(daemon.child.id().to_string()).status().unwrap().success());
     assert!(daemon.child.wait().unwrap().success());
     assert!(!dir.join("socket").exists());

@@ -116,10 +116,10 @@ fn a_list_and_who_loads_the_machine() {
     (light.job, light.write_bps) = ("12".into(), Some(5e8));
     (light.period_s, light.next_phase_unix_s) = (Some(20.0), Some(1_700_000_033.0));
     let list = JobList { jobs: vec![light, busy, ended], next: None };
-    insta::assert_snapshot!(list.to_text(), @r"
+    insta::assert_snapshot!(list.to_text(1_700_000_030.4), @r"
       job   user  name  procs  state                      start  run time   read     write
-      12    ada   lmp       4  running  2023-11-14 22:13:20 UTC         –  0 B/s  500 MB/s
-      4711  ada   lmp       4  running  2023-11-14 22:13:20 UTC         –  0 B/s    2 GB/s
+      12    ada   lmp       4  running  2023-11-14 22:13:20 UTC      30 s  0 B/s  500 MB/s
+      4711  ada   lmp       4  running  2023-11-14 22:13:20 UTC      30 s  0 B/s    2 GB/s
       4711  ada   lmp       4  ended    2023-11-14 22:13:20 UTC      60 s  0 B/s         –
     ");
     insta::assert_snapshot!(list.to_top(1_700_000_030.0), @r"
@@ -128,7 +128,7 @@ fn a_list_and_who_loads_the_machine() {
       4711  ada   lmp       4  0 B/s    2 GB/s   80 %       –              –
       12    ada   lmp       4  0 B/s  500 MB/s   20 %    20 s            3 s
     ");
-    assert_eq!(JobList::default().to_text(), "no jobs\n");
+    assert_eq!(JobList::default().to_text(0.0), "no jobs\n");
     assert_eq!(JobList::from_json(list.to_json().as_bytes()).unwrap().to_json(), list.to_json());
 }
 

@@ -52,7 +52,7 @@ fn heading(line: &str) -> Option<(usize, &str)> {
     (1..=6).contains(&depth).then_some((depth, text))
 }
 
-/// What a line of a list begins with.
+/// Mark at the beginning of a line of a list.
 fn bullet(line: &str) -> Option<&str> {
     let number = line.find(|c: char| !c.is_ascii_digit()).unwrap_or(0);
     let end = if number > 0 && line[number..].starts_with(". ") { number + 2 } else { 2 };

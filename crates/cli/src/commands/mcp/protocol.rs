@@ -16,7 +16,7 @@ const STATELESS: [&str; 1] = ["2026-07-28"];
 pub(super) struct Fault {
     code: i64,
     message: String,
-    data: Option<Value>,
+    data: Option<Box<Value>>,
 }
 
 impl Fault {
@@ -126,7 +126,10 @@ fn revision(parameters: &Map<String, Value>) -> Result<bool, Fault> {
         return Ok(true);
     }
     let data = json!({ "supported": STATELESS, "requested": named });
-    Err(Fault { data: Some(data), ..Fault::new(-32022, "this revision of the protocol is not supported") })
+    Err(Fault {
+        data: Some(Box::new(data)),
+        ..Fault::new(-32022, "this revision of the protocol is not supported")
+    })
 }
 
 /// Returns the answer to `initialize`: the client's revision if it is known, else the latest.
@@ -181,7 +184,7 @@ pub(super) fn answer(id: &RequestId, result: &str) -> String {
 pub(super) fn refusal(id: Option<&RequestId>, fault: &Fault) -> String {
     let mut error = json!({ "code": fault.code, "message": fault.message });
     if let Some(data) = &fault.data {
-        error["data"] = data.clone();
+        error["data"] = Value::clone(data);
     }
     let id = id.map_or(Value::Null, |id| id.0.clone());
     text::json(&json!({ "jsonrpc": "2.0", "id": id, "error": error })) + "\n"
@@ -266,7 +269,10 @@ mod tests {
         assert!(matches!(of("2026-07-28"), Ok(Message::Request { is_stateless: true, .. })));
         let fault = of("2031-01-01").unwrap_err().fault;
         assert_eq!(fault.code, -32022);
-        assert_eq!(fault.data, Some(json!({"supported": ["2026-07-28"], "requested": "2031-01-01"})));
+        assert_eq!(
+            fault.data.as_deref(),
+            Some(&json!({"supported": ["2026-07-28"], "requested": "2031-01-01"}))
+        );
         let with = |version: &str| {
             let Value::Object(parameters) = json!({ "protocolVersion": version }) else { panic!() };
             initialized(&parameters, "")["protocolVersion"].clone()
@@ -279,7 +285,7 @@ mod tests {
         let mut lines = Lines::default();
         let mut taken = Vec::new();
         let long = "x".repeat(MOST_BYTES);
-        for piece in [format!("one\n\n tw"), format!("o \r\n{long}"), format!("{long}\nthree\nfou")] {
+        for piece in ["one\n\n tw".to_owned(), format!("o \r\n{long}"), format!("{long}\nthree\nfou")] {
             lines.push(piece.as_bytes(), |line| {
                 taken.push(
                     line.map_or("too long".to_owned(), |line| String::from_utf8(line.to_vec()).unwrap()),

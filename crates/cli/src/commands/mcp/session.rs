@@ -110,6 +110,9 @@ impl Session {
         let mut is_open = true;
         while is_open || !self.running.is_empty() || !self.waiting.is_empty() {
             self.start_calls()?;
+            if !is_open && self.running.is_empty() {
+                continue;
+            }
             // A client that asks faster than it is answered waits.
             let reads = is_open && self.waiting.len() < MOST_WAITING;
             if self.wait(reads.then_some(stdin.as_fd()))? {
