@@ -100,6 +100,7 @@ fn samples(dir: &Dir) {
         "run2.csv",
         "run3.csv",
         "before",
+        "checkpoints.csv",
     ] {
         dir.write(name, bursts("write"));
     }
