@@ -228,7 +228,7 @@ mod tests {
             let (one, other) = (asked(&counts, most), asked(&counts, most * more));
             prop_assert_eq!(one.verdict, other.verdict);
             let factor = |why: &super::super::Why| why.slowdown.map_or(0.0, |slowdown| slowdown.factor);
-            prop_assert!((factor(&one) / factor(&other)).ln().abs() < 0.01);
+            prop_assert!((factor(&one) / factor(&other)).ln().abs() < 0.01, "{} and {}", factor(&one), factor(&other));
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::ui::Ui;
 
 /// Tell how often to write checkpoints
 #[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  iotide checkpoint advise run.darshan --mtbf 8h")]
 pub(crate) struct CheckpointArgs {
     #[command(subcommand)]
     command: CheckpointCommand,

@@ -23,15 +23,14 @@ pub(super) fn answer(
     scratch: Option<PathBuf>,
     is_stateless: bool,
 ) -> String {
+    mark_untrusted(true);
     let line = match tool.command_line(arguments, fence) {
         Ok(line) => line,
-        Err(error) => return failure(&in_short("", &messages(&[], &[Fault::of(&error)])), is_stateless),
+        Err(error) => return failure(&in_lines("", &messages(&[], &[Fault::of(&error)])), is_stateless),
     };
-    mark_untrusted(true);
     let answered = crate::ask(line, Asker { scratch, ..Asker::default() });
     let said = messages(&answered.notes, &answered.faults);
-    // Lines are made: what kept them whole is a blank again.
-    let text = in_short(answered.words.as_deref().unwrap_or_default(), &said).replace('\u{a0}', " ");
+    let text = in_lines(answered.words.as_deref().unwrap_or_default(), &said);
     // A command that fails half-way leaves no document, or a part of one.
     let document = String::from_utf8(answered.out).ok();
     let is_whole = |document: &String| serde_json::from_str::<Value>(document).is_ok();
@@ -67,7 +66,12 @@ fn messages(notes: &[String], faults: &[Fault]) -> Vec<String> {
     lines
 }
 
-/// Puts together what people would read, cut where it gets long.
+/// Puts together what people would read. Lines are made: what kept texts from outside whole is a blank again.
+fn in_lines(answer: &str, notes: &[String]) -> String {
+    in_short(answer, notes).replace('\u{a0}', " ")
+}
+
+/// The same with the blanks that end no line, cut where it gets long.
 fn in_short(answer: &str, notes: &[String]) -> String {
     let mut lines: Vec<&str> = answer.trim_end().lines().map(str::trim_end).collect();
     lines.extend(notes.iter().map(String::as_str));
