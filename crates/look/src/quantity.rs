@@ -92,13 +92,16 @@ mod tests {
         }
         assert!(parse_size("5X").unwrap_err().contains("'X' is no unit of size"));
         assert!(parse_size("M").is_err() && parse_size("NaN").is_err());
-        assert!(parse_seconds("0").is_err() && parse_seconds("inf").is_err() && parse_seconds("1d").is_err());
+        assert!(parse_seconds("0").is_err() && parse_seconds("inf").is_err() && parse_seconds("1y").is_err());
         assert!(parse_probability("1.1").is_err() && parse_probability("101%").is_err());
     }
 
     #[test]
     fn times_and_probabilities_may_carry_a_unit() {
-        assert_eq!(["4", "250ms", "2min"].map(|text| parse_seconds(text).unwrap()), [4.0, 0.25, 120.0]);
+        assert_eq!(
+            ["4", "250ms", "2min", "3d"].map(|text| parse_seconds(text).unwrap()),
+            [4.0, 0.25, 120.0, 259_200.0]
+        );
         assert_eq!(["0.25", "25%", "100%"].map(|text| parse_probability(text).unwrap()), [0.25, 0.25, 1.0]);
     }
 

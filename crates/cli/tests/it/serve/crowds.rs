@@ -119,7 +119,7 @@ fn a_full_directory_of_pages_is_said_by_record_and_among_the_losses() {
     assert!(said.contains("without counters") && said.contains("No space left"), "{said}");
     loop {
         let losses = unix_get(&dir, "/api/1/losses").1;
-        if losses.contains("1 times the page directory was full") {
+        if losses.contains("1 time the page directory was full") {
             break;
         }
         std::thread::sleep(Duration::from_millis(50));

@@ -119,9 +119,10 @@ fn nothing_is_lost_when_bricks_fail_and_when_a_client_does() {
     fs::remove_file(dst.join("probe")).unwrap();
     nothing_is_lost(&src, &dst, &files);
     // What was begun without a quorum answers with errors until the servers have agreed on it.
-    // By themselves they look for that every ten minutes only.
+    // By themselves they look for that every ten minutes only. Between two tries they have a second: what is written again and again is never agreed on.
     until("everything is staged", || {
         gluster.heal("rep");
+        std::thread::sleep(std::time::Duration::from_secs(1));
         stage(&src, &out(&src, &dst)).status == 0
     });
     all_has_arrived(&src, &dst, &files);
