@@ -32,6 +32,8 @@ def test_each_question_has_the_document_of_the_command_line(run: Path, slow: Pat
          ["simulate", "io", "mix", "--jobs=6", "--iterations=4", "--model=fluid"]),
         (iotide.simulate_jobs("mix", jobs=20), ["simulate", "jobs", "mix", "--jobs=20"]),
         (iotide.templates(a, b), ["templates", a, b]),
+        (iotide.measure(a, bandwidth=1e9), ["measure", "--bandwidth=1000000000.0", a]),
+        (iotide.checkpoint_advise(a, mtbf="8h"), ["checkpoint", "advise", "--mtbf=8h", a]),
         (iotide.label_many([a, b], workers=2), ["categorize", a, b]),
     ]:
         assert answer.to_dict() == document(*args), args

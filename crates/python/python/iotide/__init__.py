@@ -1,6 +1,7 @@
 """Tells the rhythm of an HPC job's I/O.
 
-Questions (`detect`, `categorize`, `issues`, `signature`, `model`, `compare`, `why`, `simulate_*`, `templates`) take the options of the command line,
+Questions (`detect`, `categorize`, `issues`, `signature`, `model`, `compare`, `why`,
+`measure`, `checkpoint_advise`, `simulate_*`, `templates`) take the options of the command line,
 with ``_`` for ``-``, and give its answers. `read` and `darshan` give traces as tables, which data frames and databases take without a copy.
 
 >>> import iotide
@@ -19,11 +20,13 @@ from ._errors import DaemonError, Error, IncompleteWarning, InputError, UsageErr
 from ._events import Events, read
 from ._questions import (
     categorize,
+    checkpoint_advise,
     compare,
     detect,
     info,
     issues,
     label_many,
+    measure,
     model,
     report,
     signature,
@@ -56,12 +59,14 @@ __all__ = [
     "Table",
     "UsageError",
     "categorize",
+    "checkpoint_advise",
     "compare",
     "darshan",
     "detect",
     "info",
     "issues",
     "label_many",
+    "measure",
     "model",
     "read",
     "record",

@@ -59,6 +59,16 @@ def why(run: Any, history: Any = None, storage: Any = None, *, progress: Progres
     return _of_traces(["why"], (run,), {"history": history, "storage": storage, **options}, progress)
 
 
+def measure(*traces: Any, progress: Progress = None, **options: Any) -> Answer:
+    """Measures how much jobs that ran beside each other slowed each other (``iotide measure``)."""
+    return _of_traces(["measure"], traces, options, progress)
+
+
+def checkpoint_advise(*run: Any, progress: Progress = None, **options: Any) -> Answer:
+    """Tells how often to write checkpoints: ``checkpoint_advise("run.csv", mtbf="8h")`` (``iotide checkpoint advise``)."""
+    return _of_traces(["checkpoint", "advise"], run, options, progress)
+
+
 def signature(*samples: Any, progress: Progress = None, **options: Any) -> Answer:
     """Finds one application's I/O signature in the logs of several runs (``iotide signature``)."""
     return _of_traces(["signature"], samples, options, progress)
