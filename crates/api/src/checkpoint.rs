@@ -34,10 +34,7 @@ pub fn checkpoint_advise(
     run: Option<&Input>,
     options: &CheckpointOptions,
 ) -> Result<CheckpointDocument, Error> {
-    let seen = match run {
-        Some(run) => seen(run, options)?,
-        None => None,
-    };
+    let seen = run.map(|run| seen(run, options)).transpose()?.flatten();
     let of_run = seen.as_ref().map(|seen| seen.cost_s);
     let Some(cost_s) = options.cost_s.or(of_run) else {
         let name = run.map_or_else(String::new, Input::name);

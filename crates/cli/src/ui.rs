@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
+use iotide_api::Progress;
 use iotide_private::{OpenDir, Part};
 use iotide_report::text::{printable, printable_lines};
 use iotide_report::{Ink, mark_untrusted};
@@ -78,10 +79,11 @@ impl Ui {
         self.held.as_ref().map(|held| Arc::clone(&held.asker.stop))
     }
 
-    /// Keeps the answer in words beside its JSON, for a program that asks in this process.
-    pub(crate) fn also_in_words(&mut self, words: impl FnOnce() -> String) {
+    /// Keeps the answer in words, in lines of the width it is called with, beside its JSON, for a program that asks in this process.
+    pub(crate) fn also_in_words(&mut self, words: impl FnOnce(usize) -> String) {
+        let width = self.width();
         if let Some(held) = &mut self.held {
-            held.words = Some(words());
+            held.words = Some(words(width));
         }
     }
 
@@ -207,6 +209,20 @@ impl Ui {
         if self.progress {
             say(format_args!("\r\x1b[2K{}", printable(&text.to_string())));
             self.progress_shown = true;
+        }
+    }
+
+    /// Shows how far a question is.
+    pub(crate) fn progress_of(&mut self, question: &Progress<'_>) {
+        match question {
+            Progress::Reading { name, nth, of } => {
+                self.progress(format_args!("reading {name} ({nth} of {of})"));
+            }
+            Progress::Asking { server, percent } => {
+                self.progress(format_args!("asking {server} ({percent} %)"));
+            }
+            Progress::AskingAgain { why } => self.progress(format_args!("{why}; asking again")),
+            _ => {}
         }
     }
 

@@ -55,7 +55,7 @@ fn job_table(measure: &MeasureEntry) -> String {
             job.name.for_html(),
             figure(job.stretch),
             figure(job.io_slowdown),
-            sorted_cell(job.n_phases as f64, &text::count(job.n_phases as u64)),
+            sorted_cell(job.n_phases as f64, &text::count(job.n_phases)),
             sorted_cell(job.w_iter_s.unwrap_or(-1.0), &job.w_iter_s.map_or("–".to_owned(), text::seconds)),
             sorted_cell(job.compute_s, &text::seconds(job.compute_s)),
         );

@@ -50,7 +50,7 @@ pub struct MeasuredJobEntry {
     /// Its time outside computing over the time that its I/O would have taken alone.
     pub io_slowdown: Option<f64>,
     /// I/O phases in the frame.
-    pub n_phases: usize,
+    pub n_phases: u64,
     /// Time it spent computing.
     pub compute_s: f64,
     /// Time that its I/O would have taken alone.
@@ -77,7 +77,7 @@ impl MeasureDocument {
             name: (&job.name).into(),
             stretch: fared.stretch,
             io_slowdown: fared.io_slowdown,
-            n_phases: job.phases.iter().filter(|phase| is_inside(phase, frame_s)).count(),
+            n_phases: fared.n_phases,
             compute_s: fared.compute_s,
             alone_io_s: bandwidth_bps.map(|_| fared.alone_io_s),
             time_s: fared.time_s,
@@ -95,10 +95,6 @@ impl MeasureDocument {
         };
         Self { schema: SCHEMA, command: "measure", measure, losses: losses.iter().map(Loss::from).collect() }
     }
-}
-
-fn is_inside(phase: &Phase, frame_s: [f64; 2]) -> bool {
-    phase.end_s > frame_s[0] && phase.start_s < frame_s[1]
 }
 
 impl MeasureEntry {
@@ -162,7 +158,7 @@ impl Document for MeasureDocument {
                 "  {:>8} {:>12} {:>8} {:>10}  {}",
                 figure(job.stretch),
                 figure(job.io_slowdown),
-                text::count(job.n_phases as u64),
+                text::count(job.n_phases),
                 job.w_iter_s.map_or("–".to_owned(), text::seconds),
                 job.name.for_terminal()
             );

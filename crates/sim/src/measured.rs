@@ -2,7 +2,7 @@
 
 use iotide_analysis::Phase;
 
-use crate::metrics::{Effort, Outcome};
+use crate::metrics::{Effort, JobOutcome, Outcome};
 
 /// A job that ran.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,7 +94,6 @@ pub fn bandwidth_alone_bps<'a>(runs: impl IntoIterator<Item = &'a [RealJob]>) ->
 ///
 /// Phases that reach over an end of the frame count for the part inside.
 pub fn measure(jobs: &[RealJob], frame_s: [f64; 2], bandwidth_bps: f64) -> Outcome {
-    let mut n_phases = 0;
     let outcomes = jobs.iter().map(|job| {
         let mut effort = Effort::default();
         let mut computes_from_s = job.there_s[0];
@@ -107,10 +106,10 @@ pub fn measure(jobs: &[RealJob], frame_s: [f64; 2], bandwidth_bps: f64) -> Outco
             computes_from_s = phase.end_s;
         }
         effort.computes(frame_s, computes_from_s, job.there_s[1]);
-        n_phases += effort.n_phases;
         effort.outcome(job.name.clone(), frame_s, job.there_s, bandwidth_bps)
     });
-    let outcomes = outcomes.collect();
+    let outcomes: Vec<JobOutcome> = outcomes.collect();
+    let n_phases = outcomes.iter().map(|job| job.n_phases).sum();
     Outcome { n_phases, ..Outcome::of(outcomes, frame_s) }
 }
 

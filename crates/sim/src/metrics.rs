@@ -38,6 +38,8 @@ pub struct JobOutcome {
     pub alone_io_s: f64,
     /// The part of the frame in which it was there: `T`.
     pub time_s: f64,
+    /// I/O phases that began.
+    pub n_phases: u64,
     /// Mean time between the starts of its I/O phases, over the whole run.
     pub w_iter_s: Option<f64>,
 }
@@ -128,6 +130,7 @@ impl Effort {
             compute_s: self.compute_s,
             alone_io_s,
             time_s,
+            n_phases: self.n_phases,
             w_iter_s: self.w_iter_s(),
         }
     }
@@ -184,6 +187,7 @@ mod tests {
             compute_s,
             alone_io_s: 1.0,
             time_s: 100.0,
+            n_phases: 1,
             w_iter_s: None,
         };
         let outcome = Outcome::of(vec![job(1.0, 2.0, 90.0), job(4.0, 8.0, 30.0)], FRAME_S);

@@ -59,7 +59,7 @@ impl DocumentArgs {
             let answer = document.to_page().context("this answer has no page")?;
             return ui.answer_file(page, &answer);
         }
-        ui.also_in_words(|| document.to_text(100, Ink::Plain));
+        ui.also_in_words(|width| document.to_text(width, Ink::Plain));
         let answer = match self.format {
             Form::Text => document.to_text(ui.width(), Ink::Plain),
             Form::Json => document.to_json(),

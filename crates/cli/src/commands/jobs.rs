@@ -216,7 +216,7 @@ fn list(query: &[String], limit: usize) -> anyhow::Result<JobList> {
 }
 
 pub(super) fn deliver(ui: &mut Ui, output: &OutputArgs, json: &str, text: &str) -> anyhow::Result<()> {
-    ui.also_in_words(|| text.to_owned());
+    ui.also_in_words(|_| text.to_owned());
     let said = if output.form() == Form::Json { json } else { text };
     match output.file() {
         Some(path) => ui.answer_file(path, said),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use iotide_api::{Format, Input, MeasureOptions, Progress, measure_jobs};
+use iotide_api::{Format, Input, MeasureOptions, measure_jobs};
 
 use super::advice::advised;
 use super::asking::{ask, in_query};
@@ -53,12 +53,8 @@ pub(crate) fn run(ui: &mut Ui, args: &MeasureArgs) -> anyhow::Result<ExitStatus>
         options.open.input_format = Some(Format::Proxy);
         of_daemon(&args.jobs)?
     };
-    let document = measure_jobs(&inputs, &options, &mut |progress| {
-        if let Progress::Reading { name, nth, of } = progress {
-            ui.progress(format_args!("reading {name} ({nth} of {of})"));
-        }
-    })
-    .map_err(advised)?;
+    let document =
+        measure_jobs(&inputs, &options, &mut |progress| ui.progress_of(&progress)).map_err(advised)?;
     args.output.deliver(ui, &document)?;
     Ok(if document.measure.max_stretch.is_some() { ExitStatus::Done } else { ExitStatus::NothingFound })
 }

@@ -277,7 +277,7 @@ impl OutputArgs {
 
     /// Gives the answer.
     pub(crate) fn deliver(&self, ui: &mut Ui, document: &impl Document) -> anyhow::Result<()> {
-        ui.also_in_words(|| document.to_text(100, Ink::Plain));
+        ui.also_in_words(|width| document.to_text(width, Ink::Plain));
         let answer = match (self.format, &self.output) {
             (Form::Json, _) => document.to_json(),
             (Form::Text, Some(_)) => document.to_text(ui.width(), Ink::Plain),

@@ -302,13 +302,10 @@ fn models(ui: &mut Ui, args: &ModelArgs) -> anyhow::Result<Models> {
         Some(query) => watched(ui, &query)?,
         None => {
             let measured = measurements(&args.inputs, &args.measured_in(), &mut |progress| match progress {
-                Progress::Reading { name, nth, of } => {
-                    ui.progress(format_args!("reading {name} ({nth} of {of})"))
-                }
                 Progress::LeftOut { name, why } => {
                     ui.error(&advised(why).context(format!("{name} is left out")))
                 }
-                _ => {}
+                progress => ui.progress_of(&progress),
             });
             Measurements { source: args.source(), ..measured.map_err(advised)? }
         }

@@ -292,7 +292,7 @@ fn tell(
     match args.output.form() {
         Form::Json if args.out.is_some() => put(ui, args, &statistics.to_json())?,
         Form::Json => {
-            ui.also_in_words(|| statistics.to_text(100, Ink::Plain));
+            ui.also_in_words(|width| statistics.to_text(width, Ink::Plain));
             let mut out = ui.out_stream(args.output.file())?;
             write_runs(folder, statistics, |text| {
                 std::io::Write::write_all(&mut out, text.as_bytes()).map_err(|error| out.failed(error))

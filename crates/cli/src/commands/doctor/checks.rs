@@ -79,8 +79,7 @@ fn tracer() -> anyhow::Result<Found> {
     let folder = PrivateDir::new("doctor").context("cannot make a folder for temporary files")?;
     let trace = folder.path().join("trace");
     std::fs::create_dir(&trace).context("cannot make a folder for a trace")?;
-    let script =
-        format!("printf {WORD} > word; read word < word; test \"$word\" = {WORD} || test -n \"$word\"");
+    let script = format!("printf {WORD} > word; read word < word; test \"$word\" = {WORD}");
     let status = Command::new("/bin/sh")
         .args(["-c", &script])
         .current_dir(folder.path())

@@ -33,9 +33,9 @@ pub(super) fn answer(
     let text = in_lines(answered.words.as_deref().unwrap_or_default(), &said);
     // A command that fails half-way leaves no document, or a part of one.
     let document = String::from_utf8(answered.out).ok();
-    let is_whole = |document: &String| serde_json::from_str::<Value>(document).is_ok();
-    let Some(document) = document.filter(is_whole) else { return failure(&text, is_stateless) };
-    let (document, note) = bounded(document);
+    let Some((document, note)) = document.and_then(|document| bounded(&document)) else {
+        return failure(&text, is_stateless);
+    };
     let text = note.map_or(text.clone(), |note| format!("{text}\n{note}"));
     let rest = completed(json!({ "isError": false }), is_stateless, false);
     let rest = text::json(&rest);
@@ -95,26 +95,25 @@ fn in_short(answer: &str, notes: &[String]) -> String {
     text
 }
 
-/// Returns a document in one line, with shorter lists if it is too long, and a note if so.
-fn bounded(document: String) -> (String, Option<String>) {
+/// Returns a document in one line, with shorter lists if it is too long, and a note if so; `None` if it is not whole.
+fn bounded(document: &str) -> Option<(String, Option<String>)> {
     // No text in JSON goes over a line end, so what begins a line is a blank between values.
     let line: String = document.lines().map(str::trim_start).collect();
+    let whole = serde_json::from_str::<Value>(&line).ok()?;
     if line.len() <= MOST_DOCUMENT {
-        return (line, None);
+        return Some((line, None));
     }
-    let Ok(whole) = serde_json::from_str::<Value>(&line) else {
-        return ("{}".to_owned(), Some("the structured content is too long".to_owned()));
-    };
     let mut most = 1000;
     loop {
         let mut part = whole.clone();
         shorten(&mut part, most);
         let line = text::json(&part);
         if line.len() <= MOST_DOCUMENT {
-            return (line, Some(format!("lists in the structured content are cut after {most} entries")));
+            let note = format!("lists in the structured content are cut after {most} entries");
+            return Some((line, Some(note)));
         }
         if most == 0 {
-            return ("{}".to_owned(), Some("the structured content is too long".to_owned()));
+            return Some(("{}".to_owned(), Some("the structured content is too long".to_owned())));
         }
         most /= 4;
     }
@@ -148,9 +147,13 @@ mod tests {
     #[test]
     fn a_document_keeps_its_numbers_and_is_one_line() {
         let pretty = "{\n  \"a\": 0.49941393100000003,\n  \"b\": \" x\\n\"\n}\n".to_owned();
-        assert_eq!(bounded(pretty), ("{\"a\": 0.49941393100000003,\"b\": \" x\\n\"}".to_owned(), None));
+        assert_eq!(
+            bounded(&pretty).unwrap(),
+            ("{\"a\": 0.49941393100000003,\"b\": \" x\\n\"}".to_owned(), None)
+        );
         let list = format!("{{\"schema\": \"iotide/1\", \"runs\": [{}0]}}", "123456789,".repeat(200_000));
-        let (line, note) = bounded(list);
+        let (line, note) = bounded(&list).unwrap();
+        assert!(bounded(&list[1..]).is_none());
         let value: Value = serde_json::from_str(&line).unwrap();
         assert_eq!((value["runs"].as_array().unwrap().len(), &value["schema"]), (1000, &json!("iotide/1")));
         assert_eq!(note.as_deref(), Some("lists in the structured content are cut after 1000 entries"));

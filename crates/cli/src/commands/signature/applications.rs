@@ -9,7 +9,7 @@ use iotide_pages::log_page;
 use iotide_report::LogReport;
 
 use super::output::{Kind, Table, Target};
-use super::{SignatureArgs, log_of, show};
+use super::{SignatureArgs, log_of};
 use crate::ExitStatus;
 use crate::commands::Form;
 use crate::commands::advice::advised;
@@ -66,7 +66,7 @@ fn throughput(
         until_s,
         step_s: args.step,
     };
-    prometheus_log(&question, &args.options()?, &mut |progress| show(ui, progress)).map_err(advised)
+    prometheus_log(&question, &args.options()?, &mut |progress| ui.progress_of(&progress)).map_err(advised)
 }
 
 /// The places where signatures are written as they come, and those written at the end.

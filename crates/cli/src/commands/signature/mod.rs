@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use iotide_api::{
-    CutConfig, Direction, Format, GroupConfig, Input, JobLogOptions, Loss, OpenOptions, Progress, Signature,
+    CutConfig, Direction, Format, GroupConfig, Input, JobLogOptions, Loss, OpenOptions, Signature,
     SignatureConfig, SignatureMethod, SignatureOptions, ThroughputLog, Url, set_signature, signature,
     signature_toml, throughput_log,
 };
@@ -188,7 +188,8 @@ fn of_samples(ui: &mut Ui, args: &SignatureArgs, targets: &[Target]) -> anyhow::
             .hint("`iotide signature run1.csv run2.csv run3.csv`; see `iotide signature --help`");
     }
     let inputs: Vec<Input> = args.inputs.iter().map(Input::file).collect();
-    let found = signature(&inputs, &args.options()?, &mut |progress| show(ui, progress)).map_err(advised)?;
+    let found =
+        signature(&inputs, &args.options()?, &mut |progress| ui.progress_of(&progress)).map_err(advised)?;
     let (signature, mut report) = (found.signature, found.report);
     if !args.fit.is_empty() {
         report.fit = Some(fit::rank(ui, args, &signature, "")?);
@@ -260,15 +261,6 @@ fn log_of(
     let input = Input::files(paths);
     ui.progress(format_args!("reading {}", input.name()));
     throughput_log(&input, &args.options()?).map_err(advised)
-}
-
-fn show(ui: &mut Ui, progress: Progress<'_>) {
-    match progress {
-        Progress::Reading { name, nth, of } => ui.progress(format_args!("reading {name} ({nth} of {of})")),
-        Progress::Asking { server, percent } => ui.progress(format_args!("asking {server} ({percent} %)")),
-        Progress::AskingAgain { why } => ui.progress(format_args!("{why}; asking again")),
-        _ => {}
-    }
 }
 
 impl SignatureArgs {

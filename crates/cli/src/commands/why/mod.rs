@@ -116,13 +116,10 @@ pub(crate) fn run(ui: &mut Ui, args: &WhyArgs) -> anyhow::Result<ExitStatus> {
         options.storage = Some(storage);
     }
     let document = why(&run, &options, &mut |progress| match progress {
-        Progress::Reading { name, nth, of } => ui.progress(format_args!("reading {name} ({nth} of {of})")),
         Progress::LeftOut { name, why } => {
             ui.status(format_args!("{name} is left out of the history: {}", why.with_causes()));
         }
-        Progress::Asking { server, percent } => ui.progress(format_args!("asking {server} ({percent} %)")),
-        Progress::AskingAgain { why } => ui.progress(format_args!("{why}; asking again")),
-        _ => {}
+        progress => ui.progress_of(&progress),
     })
     .map_err(advised)?;
     args.output.deliver(ui, &document)?;
@@ -144,12 +141,8 @@ fn archive(
         runs.push(ArchiveRun { input: Input::file(path), application });
     })?;
     let storage = args.storage.named(socket)?;
-    let document = why_archive(&runs, storage.as_ref(), open, &mut |progress| match progress {
-        Progress::Reading { name, nth, of } => ui.progress(format_args!("reading {name} ({nth} of {of})")),
-        Progress::Asking { server, percent } => ui.progress(format_args!("asking {server} ({percent} %)")),
-        _ => {}
-    })
-    .map_err(advised)?;
+    let document = why_archive(&runs, storage.as_ref(), open, &mut |progress| ui.progress_of(&progress))
+        .map_err(advised)?;
     args.output.deliver(ui, &document)?;
     Ok(if document.archive.n_runs == 0 { ExitStatus::NothingFound } else { ExitStatus::Done })
 }
@@ -169,20 +162,26 @@ pub(super) fn earlier_runs(named: &[PathBuf], run: &Input, open: &OpenOptions) -
             earlier.push(Input::file(path));
             continue;
         }
-        let traces = match path.join(RUNS).is_file() {
-            true => traces_in_results(path)?,
-            false => traces_below(path)?,
-        };
-        let n_found = traces.len();
         let program = program.get_or_insert_with(|| program_of(run, open).ok().flatten());
-        let n_before = earlier.len();
-        for trace in traces.into_iter().map(Input::file) {
-            // A folder may hold anything: what is no trace is passed over, and so are runs of other programs.
-            match program_of(&trace, open) {
-                Ok(its) if its.is_none() || program.is_none() || its == *program => earlier.push(trace),
-                _ => {}
-            }
+        let is_same =
+            |its: Option<&str>| its.zip(program.as_deref()).is_none_or(|(its, program)| its == program);
+        let (mut traces, mut n_found) = (Vec::new(), 0);
+        if path.join(RUNS).is_file() {
+            // Results name the program: of a year of runs, few traces need to be opened.
+            for_each_usable(path, |line| {
+                n_found += 1;
+                if is_same(line.application.as_deref()) {
+                    traces.push(PathBuf::from(line.source.path.as_ref()));
+                }
+            })?;
+        } else {
+            traces = traces_below(path)?;
+            n_found = traces.len();
         }
+        let n_before = earlier.len();
+        // A folder may hold anything: files that are not traces are passed over, and so are runs of other programs.
+        let is_usable = |trace: &Input| program_of(trace, open).is_ok_and(|its| is_same(its.as_deref()));
+        earlier.extend(traces.into_iter().map(Input::file).filter(is_usable));
         if earlier.len() == n_before {
             return Err(anyhow::anyhow!("{} holds no earlier run ({n_found} files)", path.display()))
                 .hint("name traces of the same program, or a folder of them");
