@@ -116,6 +116,11 @@ pub struct Work {
 }
 
 impl Work {
+    /// Adds ticks of our own work that were measured: questions to the system take much longer than all the rest.
+    pub fn spent(&self, ticks: u64) {
+        self.thread.spent(ticks);
+    }
+
     /// Begins to work, unless this is a signal handler that interrupted just that, or no memory can be had.
     #[inline(always)]
     pub fn begin() -> Option<Self> {
@@ -175,7 +180,8 @@ impl Work {
         thread.committed.store(n + 1, Release);
         thread.add_seen(&record);
         let end = record.start.wrapping_add(record.duration);
-        if n.is_multiple_of(SAMPLE_EVERY) {
+        // What an open takes is measured each time.
+        if n.is_multiple_of(SAMPLE_EVERY) && record.op() != Op::Open {
             thread.sample(end);
         }
         let age = end.wrapping_sub(thread.last_written_at.load(Relaxed)) as i64;
@@ -420,9 +426,13 @@ impl Thread {
     fn sample(&self, end: u64) {
         let ticks = clock::now().wrapping_sub(end);
         if ticks < SAMPLE_BELOW {
-            let sum = self.hook_ticks.load(Relaxed).wrapping_add(ticks * u64::from(SAMPLE_EVERY));
-            self.hook_ticks.store(sum, Relaxed);
+            self.spent(ticks * u64::from(SAMPLE_EVERY));
         }
+    }
+
+    /// Adds to the time of our own work.
+    fn spent(&self, ticks: u64) {
+        self.hook_ticks.store(self.hook_ticks.load(Relaxed).wrapping_add(ticks), Relaxed);
     }
 
     fn has_unwritten(&self) -> bool {
@@ -561,6 +571,13 @@ pub fn add_seen(op: Op, bytes: u64) {
         None => {
             SEEN_WITHOUT[which].fetch_add(bytes, Relaxed);
         }
+    }
+}
+
+/// Adds what passed since then to the time of our own work.
+pub fn spent_since(ticks: u64) {
+    if let Some(work) = Work::begin() {
+        work.spent(clock::now().wrapping_sub(ticks));
     }
 }
 

@@ -11,7 +11,7 @@ use iotide_wire::{LossKind, NO_FILE, NO_POSITION};
 use crate::buffer::Work;
 use crate::config::{self, Bytes};
 use crate::guard::KeepErrno;
-use crate::{gate, lifecycle, losses, mounts, page, sys, vfork};
+use crate::{clock, gate, lifecycle, losses, mounts, page, sys, vfork};
 
 /// Descriptors we follow.
 const N_DESCRIPTORS: usize = 1 << 16;
@@ -430,18 +430,28 @@ fn slot(fd: i32) -> Option<&'static AtomicU32> {
 #[cold]
 fn look_up(fd: i32, slot: &AtomicU32) -> u32 {
     let Some(work) = Work::begin() else { return IGNORED };
-    // Not kept: by the same number the kernel may know another descriptor soon, which no hook saw being opened.
-    let Some(stat) = sys::stat(fd) else { return IGNORED };
-    let known = if !is_regular(&stat) || work.is_hushed() {
-        IGNORED
+    let begun = clock::now();
+    let (memory, _) = work.path_memory();
+    let path = path_of_descriptor(fd, memory);
+    let given = slot.load(Relaxed);
+    // One that still has the path it was opened with was found to be regular then. Each question less counts where the kernel has to ask
+    // a server.
+    let is_as_given = given & (AS_GIVEN | IGNORED) == AS_GIVEN
+        && path.and_then(|it| known_name(hash(it))) == Some(given & ID);
+    let is_traced = if is_as_given {
+        true
     } else {
-        let (memory, _) = work.path_memory();
-        match path_of_descriptor(fd, memory) {
-            Some(path) if !config::wants(path) => IGNORED | BY_PATH,
-            Some(path) => name(&work, path),
-            None => NO_FILE,
-        }
+        // Not kept: by the same number the kernel may know another descriptor soon, which no hook saw being opened.
+        let Some(stat) = sys::stat(fd) else { return IGNORED };
+        is_regular(&stat)
     };
+    let known = match path {
+        _ if !is_traced || work.is_hushed() => IGNORED,
+        Some(path) if !config::wants(path) => IGNORED | BY_PATH,
+        Some(path) => name(&work, path),
+        None => NO_FILE,
+    };
+    work.spent(clock::now().wrapping_sub(begun));
     let known = KNOWN | in_mpi(&work, known);
     // In a child of `vfork` the number may stand for another file than in the parent, whose table this is.
     if !vfork::is_child() {

@@ -107,6 +107,7 @@ pub fn opening_path(
     if fd >= 0
         && let Some(file) = files::opened(fd, directory, path, flags)
     {
+        buffer::spent_since(end);
         buffer::push(record(name, Layer::Posix, file, start, end, NO_POSITION, Ok(0)));
     }
     fd

@@ -80,10 +80,10 @@ fn compare_all(iotide: &Path, folder: &Path) -> Result<(), String> {
     let mut n_inside = 0;
     for (kind, ids) in PAIRS {
         let pair = Pair { iotide, folder, kind };
-        let (before_s, after_s) = (pair.median_s("before")?, pair.median_s("after")?);
+        let Measured { before_s, after_s, announced } = pair.measure(ids)?;
         let measured = 1.0 - after_s / before_s;
-        let announced = pair.announced(ids)?;
-        let (low, high) = announced.as_ref().map_or((-NOTHING, NOTHING), |(_, _, interval)| *interval);
+        let (low, high) =
+            announced.as_ref().map_or((f64::NEG_INFINITY, NOTHING), |(_, _, interval)| *interval);
         let is_inside = (low..=high).contains(&measured);
         n_inside += usize::from(is_inside);
         let (what, interval) = match &announced {
@@ -109,12 +109,40 @@ struct Pair<'a> {
 /// An issue, with its gain as a share of the run and the interval of that.
 type Announced = (String, f64, (f64, f64));
 
+/// How long both forms take, in the middle of some runs, and the gain that is announced for a run of the first.
+struct Measured {
+    before_s: f64,
+    after_s: f64,
+    announced: Option<Announced>,
+}
+
 impl Pair<'_> {
-    /// How long a form takes by itself.
-    fn median_s(&self, form: &str) -> Result<f64, String> {
-        let times: Result<Vec<f64>, String> =
-            (0..RUNS).map(|_| self.run(Command::new(MPIRUN), form)).collect();
-        iotide_num::median(&times?).ok_or_else(|| "nothing was run".to_owned())
+    /// Runs both forms, and the first one recorded, in turns: a machine that is slower for a while is so for all of them.
+    fn measure(&self, ids: &[&str]) -> Result<Measured, String> {
+        let (mut before, mut after, mut recorded) = (Vec::new(), Vec::new(), Vec::new());
+        for run in 0..RUNS {
+            before.push(self.run(Command::new(MPIRUN), "before")?);
+            after.push(self.run(Command::new(MPIRUN), "after")?);
+            recorded.push((self.record(run)?, run));
+        }
+        recorded.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let middle = |times: &[f64]| iotide_num::median(times).ok_or_else(|| "nothing was run".to_owned());
+        Ok(Measured {
+            before_s: middle(&before)?,
+            after_s: middle(&after)?,
+            announced: self.announced(recorded[RUNS / 2].1, ids)?,
+        })
+    }
+
+    fn trace(&self, run: usize) -> PathBuf {
+        self.folder.join(format!("{}-{run}.trace", self.kind))
+    }
+
+    /// Records a run of the first form, and returns how long it took.
+    fn record(&self, run: usize) -> Result<f64, String> {
+        let mut command = Command::new(self.iotide);
+        command.args(["record", "-q", "-o"]).arg(self.trace(run)).args(["--", MPIRUN]);
+        self.run(command, "before")
     }
 
     /// Runs a form once, by `mpirun` or by what calls it, and returns the seconds it says it took.
@@ -132,14 +160,10 @@ impl Pair<'_> {
         said.trim().parse().map_err(|_| format!("{} {form} failed: {}", self.kind, output.status))
     }
 
-    /// Returns the gain that the report of the first form announces for the advice.
-    fn announced(&self, ids: &[&str]) -> Result<Option<Announced>, String> {
-        let trace = self.folder.join(format!("{}.trace", self.kind));
+    /// Returns the gain that the report of a recorded run announces for the advice.
+    fn announced(&self, run: usize, ids: &[&str]) -> Result<Option<Announced>, String> {
         let mut command = Command::new(self.iotide);
-        command.args(["record", "-q", "-o"]).arg(&trace).args(["--", MPIRUN]);
-        self.run(command, "before")?;
-        let mut command = Command::new(self.iotide);
-        command.args(["report", "--format", "json"]).arg(&trace);
+        command.args(["report", "--format", "json"]).arg(self.trace(run));
         let output = command.output().map_err(|error| error.to_string())?;
         let report: Value = serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
         let issues = report["runs"][0]["issues"].as_array().cloned().unwrap_or_default();
