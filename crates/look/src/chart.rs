@@ -131,8 +131,16 @@ impl Plot {
             (LEFT + RIGHT) / 2.0,
             HEIGHT - 6.0,
             escape(&self.x.label),
-            escape(&self.y.label)
+            escape(&self.y_name())
         );
+    }
+
+    /// Returns the name of the upright axis, which says so if a bandwidth is on a logarithmic scale beside a time that is not.
+    fn y_name(&self) -> Cow<'_, str> {
+        match self.y.log && !self.x.log && self.y.unit.ends_with("B/s") {
+            true => format!("{}, logarithmic", self.y.label).into(),
+            false => self.y.label.as_str().into(),
+        }
     }
 
     fn draw_marks(&self, svg: &mut String) {
@@ -591,6 +599,21 @@ impl Series {
             lo: columns().map(|part| part.iter().copied().fold(f64::INFINITY, f64::min)).collect(),
             hi: columns().map(|part| part.iter().copied().fold(f64::NEG_INFINITY, f64::max)).collect(),
         }
+    }
+
+    /// Returns the highest value between two places, that in which the first lies included.
+    pub fn peak(&self, from: f64, to: f64) -> f64 {
+        let n = self.mid.len();
+        let first_beyond = |place: f64| {
+            let (mut lo, mut hi) = (0, n);
+            while lo < hi {
+                let middle = (lo + hi) / 2;
+                if self.x.at(middle) > place { hi = middle } else { lo = middle + 1 }
+            }
+            lo
+        };
+        let (first, end) = (first_beyond(from).saturating_sub(1), first_beyond(to));
+        (first..end).map(|i| *self.hi.get(i).unwrap_or(&self.mid[i])).fold(0.0, f64::max)
     }
 
     pub(crate) fn class(&self) -> String {

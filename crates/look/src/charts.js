@@ -291,7 +291,7 @@ const charts = (() => {
 
   const live = (figure) => {
     const svg = figure.querySelector("svg[role=img]"), plot = JSON.parse(figure.querySelector("script").textContent);
-    const x = plot.x, y = plot.y, linear = { log: y.log, lo: y.lo };
+    const x = plot.x, y = plot.y, hasScales = /B\/s$/.test(y.unit) && (y.log ? !x.log : y.lo === 0);
     const size = sizeOf(figure), marks = svg.querySelector("g.marks");
     const axes = svg.querySelector("g.axes"), inside = svg.querySelector("g[clip-path]"), clip = svg.querySelector("clipPath rect");
     const hatch = svg.querySelector("pattern").id;
@@ -308,7 +308,7 @@ const charts = (() => {
           element("text", { x: size.left - 8, y: at + 4, "text-anchor": "end" }, label));
       }
       drawTimeTicks(axes, x, size);
-      axes.append(element("text", { class: "name", x: 4, y: 15, "text-anchor": "start" }, y.label + (y.log && !linear.log ? ", logarithmic" : "")));
+      axes.append(element("text", { class: "name", x: 4, y: 15, "text-anchor": "start" }, y.label + (y.log && hasScales ? ", logarithmic" : "")));
       inside.replaceChildren();
       for (const band of plot.bands) {
         if (band.to < x.lo || band.from > x.hi) continue;
@@ -341,15 +341,15 @@ const charts = (() => {
     // What a stretch of nothing has no place for: from the least value that is shown, or a millionth of the highest.
     const positives = () => plot.series.flatMap((series) => (series.lo.length ? series.lo.concat(series.mid) : series.mid)).filter((value) => value > 0);
     const more = [];
-    if (!y.log && y.lo === 0 && /B\/s$/.test(y.unit)) {
+    if (hasScales) {
       const log = button("log scale", "log scale", () => {
         const on = !(log.getAttribute("aria-pressed") === "true");
         log.setAttribute("aria-pressed", String(on));
         y.log = on;
-        y.lo = on ? Math.max(y.hi / 1e6, positives().reduce((least, value) => Math.min(least, value), y.hi / 10)) : linear.lo;
+        y.lo = on ? Math.max(y.hi / 1e6, positives().reduce((least, value) => Math.min(least, value), y.hi / 10)) : 0;
         figure.dispatchEvent(new Event("redraw"));
       });
-      log.setAttribute("aria-pressed", "false");
+      log.setAttribute("aria-pressed", String(y.log));
       more.push(log);
     }
 

@@ -61,16 +61,50 @@ pub struct Section {
     pub narrow: bool,
 }
 
+/// Rank of a section's heading.
+#[derive(Clone, Copy, Debug)]
+enum Heading {
+    Section,
+    Part,
+}
+
 impl Section {
-    /// Writes the section; `prefix` tells the anchors of this part of the page from those of others.
-    pub fn write(&self, html: &mut String, prefix: &str) {
+    /// Writes sections one after the other; `prefix` tells the anchors of this part of the page from those of others.
+    pub fn write_all(sections: &[Self], html: &mut String, prefix: &str) {
+        write_sections(sections, Heading::Section, html, prefix);
+    }
+
+    /// Makes one section of several, with a heading below its own for each of them; `None` of none.
+    pub fn of_parts(id: &'static str, title: &str, parts: &[Self], prefix: &str) -> Option<Self> {
+        let mut body = String::new();
+        write_sections(parts, Heading::Part, &mut body, prefix);
+        (!parts.is_empty()).then(|| Self { id, title: title.to_owned(), body, narrow: false })
+    }
+
+    fn write(&self, heading: Heading, html: &mut String, prefix: &str) {
         let Self { id, title, body, narrow } = self;
+        let tag = match heading {
+            Heading::Section => "h2",
+            Heading::Part => "h3",
+        };
         let _ = writeln!(
             html,
-            "<section id=\"{prefix}-{id}\"{}>\n<h2>{}</h2>\n{body}</section>",
+            "<section id=\"{prefix}-{id}\"{}>\n<{tag}>{}</{tag}>\n{body}</section>",
             if *narrow { " class=\"narrow\"" } else { "" },
             escape(title)
         );
+    }
+}
+
+/// Narrow neighbours fill two columns where there is room.
+fn write_sections(sections: &[Section], heading: Heading, html: &mut String, prefix: &str) {
+    for group in sections.chunk_by(|one, other| one.narrow && other.narrow) {
+        let is_narrow = group.len() > 1;
+        html.push_str(if is_narrow { "<div class=\"narrows\">\n" } else { "" });
+        for section in group {
+            section.write(heading, html, prefix);
+        }
+        html.push_str(if is_narrow { "</div>\n" } else { "" });
     }
 }
 

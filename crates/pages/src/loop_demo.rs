@@ -31,9 +31,7 @@ pub fn loop_page(demo: &LoopDemo) -> String {
         sections.push(section(plot.name, plot.title, plot.to_figure("a")));
     }
     sections.push(section("decisions", "What was decided, and what came of it", decisions_in_words(demo)));
-    for section in sections {
-        section.write(&mut html, "loop");
-    }
+    Section::write_all(&sections, &mut html, "loop");
     html += &format!("<script>{SCRIPT}</script>\n{FOOT}");
     html
 }

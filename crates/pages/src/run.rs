@@ -101,12 +101,10 @@ fn sections(run: &Run, plots: &[Plot], run_idx: usize) -> Vec<Section> {
     if let Some(activity) = &run.activity {
         sections.extend(activity::sections(activity, run.patterns.as_ref(), run.timeline.as_ref(), run_idx));
     }
-    sections.extend(plots);
-    sections.extend(rhythms(run));
-    sections.extend(scores(run));
-    sections.extend(candidates(run));
+    let mut rhythm: Vec<Section> = rhythms(run).into_iter().chain(plots).collect();
+    rhythm.extend([phases(run), scores(run), candidates(run)].into_iter().flatten());
+    sections.extend(Section::of_parts("rhythm", "Period", &rhythm, &format!("run-{run_idx}")));
     sections.extend(demand(run));
-    sections.extend(phases(run));
     sections.extend(labels(run));
     sections.extend(history(run));
     sections.extend(slowness(run, run_idx));
@@ -125,15 +123,7 @@ fn write_run(html: &mut String, run: &Run, plots: &[Plot], run_idx: usize, conte
         let _ = write!(html, "<li><a href=\"#run-{run_idx}-{id}\">{}</a></li>", escape(title));
     }
     html.push_str("</ol></nav>\n");
-    // Narrow neighbours fill two columns where there is room.
-    for group in sections.chunk_by(|one, other| one.narrow && other.narrow) {
-        let is_narrow = group.len() > 1;
-        html.push_str(if is_narrow { "<div class=\"narrows\">\n" } else { "" });
-        for section in group {
-            section.write(html, &format!("run-{run_idx}"));
-        }
-        html.push_str(if is_narrow { "</div>\n" } else { "" });
-    }
+    Section::write_all(&sections, html, &format!("run-{run_idx}"));
     html.push_str("</div>\n");
 }
 

@@ -37,9 +37,7 @@ fn page(report: &StagingReport) -> String {
         html += &format!("<p>{}.</p>\n", escape(&capitalised(&words)));
     }
     html += &format!("<p class=\"note\">{WORDS}</p></header>\n");
-    for section in sections(report) {
-        section.write(&mut html, "staging");
-    }
+    Section::write_all(&sections(report), &mut html, "staging");
     html += &format!("<script>{SCRIPT}</script>\n{FOOT}");
     html
 }

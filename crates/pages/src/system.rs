@@ -31,9 +31,7 @@ fn page(report: &SystemReport) -> String {
         escape(&capitalised(&format!("{}.", report.head_lines().join("; ")))),
     );
     html += &tiles(head_tiles(report));
-    for section in sections(report) {
-        section.write(&mut html, "system");
-    }
+    Section::write_all(&sections(report), &mut html, "system");
     html += &format!("<script>{SCRIPT}</script>\n{FOOT}");
     html
 }

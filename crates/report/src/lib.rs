@@ -268,9 +268,8 @@ mod tests {
           analysed         writes from 0 s to 46 s, as 460 samples at 10 Hz
           phases           10, on average 1 s long and 2 GB
           next phase       expected at 50 s, 4 s after the end of the data
-          periodicity      0.97: the periods are almost the same (their volume varies by 1 %,
-                           their time in I/O by 2 %)
-          busy             22 % of the time is substantial I/O, at 2 GB/s
+          periodicity      0.97, very regular: bytes per period vary by 1 %, I/O time by 2 %
+          active I/O       22 % of the run, 2 GB/s on average
           per phase        2 GB
           candidates       5 s (93 %, accepted), 2.5 s (4 %)
           autocorrelation  5 s (99 %); all evidence together: 95 %
@@ -290,7 +289,7 @@ mod tests {
           source      csv of ./a.out, job 4711, 32 ranks, 12 800 events
           volume      0 B read, 20 GB written
           analysed    writes from 0 s to 46 s, as 460 samples at 10 Hz
-          busy        20 % of the time is substantial I/O, at 2 GB/s
+          active I/O  20 % of the run, 2 GB/s on average
           candidates  12.5 s (4 %)
           losses      line 12: the end is before the start (2 records)
         "#);
@@ -313,7 +312,7 @@ mod tests {
         };
         use iotide_analysis::Reason;
         insta::assert_snapshot!(unclear(Reason::TooFewPhases, 1.0, &[]), @"unclear: fewer than three phases");
-        insta::assert_snapshot!(unclear(Reason::TooCoarse, 1.0, &[]), @"unclear: the source is too coarse (it does not show when phases begin and end)");
+        insta::assert_snapshot!(unclear(Reason::TooCoarse, 1.0, &[]), @"unclear: the source is too coarse to show when phases begin and end");
         insta::assert_snapshot!(unclear(Reason::MixedEvidence, 0.45, &[(12.0, 0.55)]), @"unclear: the evidence is mixed; the best candidate is 12 s with a confidence of 55 %");
     }
 

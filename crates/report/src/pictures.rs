@@ -103,18 +103,34 @@ fn bandwidth_plot(run: &RunAnalysis, both: Option<Both<'_>>, zero: Zero) -> Plot
         );
     }
     let top = series.iter().map(|series| highest(&series.mid).max(highest(&series.hi))).fold(0.0, f64::max);
+    let y = Axis::bandwidth("bandwidth", top);
     Plot {
         name: "bandwidth",
         title: "Bandwidth over time",
         caption,
         x: zero.axis(from_s, until_s),
-        y: Axis::bandwidth("bandwidth", top),
+        y: match hidden_phase(&series, &bands, top) {
+            Some(peak) => y.logarithmic((peak / 100.0).max(top / 1e6)),
+            None => y,
+        },
         bands,
         series,
         marks,
         dots: Vec::new(),
         keys,
     }
+}
+
+/// Returns the peak of the phase in the middle, if most phases would be next to flat on a scale that reaches up to `top`.
+fn hidden_phase(series: &[Series], bands: &[Band], top: f64) -> Option<f64> {
+    /// The part of a scale below which a phase is not seen as one.
+    const SEEN: f64 = 0.04;
+    let phases = bands.iter().filter(|band| band.kind == BandKind::Phase);
+    let peaks: Vec<f64> = phases
+        .map(|band| series.iter().map(|series| series.peak(band.from, band.to)).fold(0.0, f64::max))
+        .filter(|&peak| peak > 0.0)
+        .collect();
+    quantile(&peaks, 0.5).filter(|&peak| peak < SEEN * top)
 }
 
 /// The phases of every rhythm, what the legend says of them, and where a rhythm follows another.

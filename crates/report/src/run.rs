@@ -235,15 +235,16 @@ impl Run {
         if let Some(why) = &self.not_analysed {
             return format!("nothing to analyse: {why}");
         }
+        let format = self.source.format.as_str();
         if let (Some(Verdict::Unclear), Some(reason)) = (self.period.verdict, self.period.reason) {
-            return format!("unclear: {}", reason.in_words(&self.settings, &self.period.candidates));
+            return format!("unclear: {}", reason.in_words(format, &self.settings, &self.period.candidates));
         }
         let confidence = self.headline_confidence();
         let Some(period_s) = self.period.period_s else {
             let confidence =
                 confidence.map_or(String::new(), |c| format!(" (confidence {})", text::percent(c)));
             let why = match self.period.reason {
-                Some(reason) => reason.in_words(&self.settings, &self.period.candidates),
+                Some(reason) => reason.in_words(format, &self.settings, &self.period.candidates),
                 None => format!("{} do not repeat evenly", self.settings.what()),
             };
             return format!("no period: {why}{confidence}");

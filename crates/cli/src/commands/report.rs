@@ -7,6 +7,7 @@ use iotide_api::{ComparedRun, Document, Error, Ink, Input, Report, ReportOptions
 use iotide_archive::compare;
 use iotide_pages::{Page, RunPage};
 use iotide_private::OpenDir;
+use iotide_report::RunIssues;
 
 use super::advice::advised;
 use super::analysis::AnalysisArgs;
@@ -107,6 +108,9 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
     }
     for run in &document.report.runs {
         ui.status(format_args!("{}: {}", run.source.path.for_terminal(), run.headline()));
+        for line in run.issues.iter().flat_map(RunIssues::first_lines) {
+            ui.status(line);
+        }
     }
     if output != Path::new("-") && args.format == PageForm::Html {
         ui.status(format_args!("open {} in a browser", output.display()));

@@ -22,9 +22,8 @@ fn a_burst_every_five_seconds_is_a_period_of_five_seconds() {
       analysed         writes from 0 s to 46 s, as 4096 samples at 89 Hz
       phases           10, on average 1 s long and 1 MB
       next phase       expected at 50 s, 4 s after the end of the data
-      periodicity      0.98: the periods are almost the same (their volume varies by < 1 %, their time
-                       in I/O by 2 %)
-      busy             22 % of the time is substantial I/O, at 993 kB/s
+      periodicity      0.98, very regular: bytes per period vary by < 1 %, I/O time by 2 %
+      active I/O       22 % of the run, 993 kB/s on average
       per phase        1 MB
       candidates       5 s (> 99 %, accepted)
       autocorrelation  5 s (100 %); all evidence together: > 99 %

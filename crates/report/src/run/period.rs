@@ -142,12 +142,13 @@ impl From<iotide_analysis::Reason> for Reason {
 }
 
 impl Reason {
-    pub(super) fn in_words(self, settings: &Settings, candidates: &[Candidate]) -> String {
+    pub(super) fn in_words(self, format: &str, settings: &Settings, candidates: &[Candidate]) -> String {
         match self {
             Self::TooFewPhases => "fewer than three phases".to_owned(),
-            Self::TooCoarse => {
-                "the source is too coarse (it does not show when phases begin and end)".to_owned()
+            Self::TooCoarse if format == "darshan" => {
+                "this log does not show when phases begin and end (enable DXT)".to_owned()
             }
+            Self::TooCoarse => "the source is too coarse to show when phases begin and end".to_owned(),
             Self::MixedEvidence => match candidates.first() {
                 Some(best) => format!(
                     "the evidence is mixed; the best candidate is {} with a confidence of {}",
@@ -228,25 +229,25 @@ impl Scores {
         let mut words = Vec::new();
         if let Some(periodicity) = self.periodicity {
             let alike = match periodicity {
-                p if p >= 0.95 => "the periods are almost the same",
-                p if p >= 0.8 => "the periods are much alike",
+                p if p >= 0.95 => "very regular",
+                p if p >= 0.8 => "regular",
                 p if p >= 0.5 => "the periods differ visibly",
                 _ => "the periods have little in common",
             };
             let spread = match (self.sigma_vol, self.sigma_time) {
                 (Some(volume), Some(time)) => format!(
-                    " (their volume varies by {}, their time in I/O by {})",
+                    ": bytes per period vary by {}, I/O time by {}",
                     text::percent(volume),
                     text::percent(time)
                 ),
                 _ => String::new(),
             };
-            words.push(("periodicity", format!("{periodicity:.2}: {alike}{spread}")));
+            words.push(("periodicity", format!("{periodicity:.2}, {alike}{spread}")));
         }
         if let Some((ratio, bps)) = self.busy() {
-            let rate = bps.map(|bps| format!(", at {}", text::bandwidth(bps))).unwrap_or_default();
-            let what = if self.steady_bps.is_some() { "a steady stream" } else { "substantial I/O" };
-            words.push(("busy", format!("{} of the time is {what}{rate}", text::percent(ratio))));
+            let rate = bps.map(|bps| format!(", {} on average", text::bandwidth(bps))).unwrap_or_default();
+            let stream = if self.steady_bps.is_some() { ", a steady stream" } else { "" };
+            words.push(("active I/O", format!("{} of the run{rate}{stream}", text::percent(ratio))));
         }
         words
     }
