@@ -37,6 +37,7 @@ pub(crate) const CHORES: &[(&str, &str)] = &[
         "round-trip",
         "every trace in a folder: read, converted to a native trace, asked the same again, and reported",
     ),
+    ("pictures", "make the pictures of the documents again, with the product and Chromium"),
     ("laws", "what must be true of every answer about rhythm, tried on traces of every kind"),
 ];
 

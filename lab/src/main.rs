@@ -17,6 +17,7 @@ mod iosets;
 mod laws;
 mod parallel;
 mod peer;
+mod pictures;
 mod product;
 mod readers;
 mod score;
@@ -32,6 +33,7 @@ fn run_of(chore: &str) -> Run {
         "bench" => bench::run,
         "inflate" => bench::darshan::inflate,
         "iosets" => iosets::run,
+        "pictures" => pictures::run,
         "staging" => staging::run,
         "loop" => closed_loop::run,
         "coverage" => coverage::run,

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use crate::chores::repository;
 
+mod book;
 #[path = "../../lab/src/chores.rs"]
 mod chores;
 mod dist;
@@ -25,6 +26,11 @@ const CHORES: &[Chore] = &[
         name: "tidy",
         help: "check the rules of the house: arrows between crates, invariants, docs",
         run: tidy::run,
+    },
+    Chore {
+        name: "book",
+        help: "make a book of docs/, with a search: target/book/html/index.html",
+        run: book::run,
     },
     Chore {
         name: "dist",
