@@ -28,7 +28,7 @@ pub use crate::figures::{Figure, FigureGroups, KnownRun, figures};
 pub use crate::in_flight::{InFlight, Overlap, Overlaps};
 pub use crate::issue::{
     Cause, Gain, Issue, IssueConfig, IssueId, IssueThresholds, Issues, IssuesVerdict, NotJudged, Severity,
-    issues,
+    is_foreign, issues,
 };
 pub use crate::period::{
     AutocorrelationEstimate, Candidate, DftConfig, EVIDENCE_NAMES, EVIDENCE_WEIGHTS, Harmonic, Harmonics,

@@ -57,8 +57,17 @@ impl Plot {
         text::json(self)
     }
 
+    /// Returns where zero lies: in the middle if series hang below it.
+    fn base(&self) -> f64 {
+        if self.is_mirrored() { (TOP + BOTTOM) / 2.0 } else { BOTTOM }
+    }
+
+    fn is_mirrored(&self) -> bool {
+        self.series.iter().any(|series| series.look == Look::Below)
+    }
+
     fn draw(&self, style: Option<&str>) -> String {
-        let (x, y) = (self.x.ticks(8), self.y.ticks(5));
+        let (x, y) = (self.x.ticks(8), self.y.ticks(if self.is_mirrored() { 3 } else { 5 }));
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" class=\"plot\" role=\"img\" \
              font-family=\"system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif\" font-size=\"12\">\n\
@@ -94,10 +103,10 @@ impl Plot {
             );
         }
         for series in &self.series {
-            series.draw(&mut svg, &self.x, &self.y);
+            series.draw(&mut svg, &self.x, &self.y, self.base());
         }
         for [at, value] in &self.dots {
-            let (at, value) = (self.x.at(*at, LEFT, RIGHT), self.y.at(*value, BOTTOM, TOP));
+            let (at, value) = (self.x.at(*at, LEFT, RIGHT), self.y.at(*value, self.base(), TOP));
             let _ = writeln!(svg, "<circle class=\"dot\" cx=\"{at:.1}\" cy=\"{value:.1}\" r=\"3\"/>");
         }
         svg.push_str("</g>\n");
@@ -112,14 +121,27 @@ impl Plot {
 
     fn draw_axes(&self, svg: &mut String, x: &[Tick], y: &[Tick]) {
         svg.push_str("<g class=\"axes\">\n");
-        for Tick { value, label } in y {
-            let at = self.y.at(*value, BOTTOM, TOP);
+        let base = self.base();
+        let ends: &[f64] = if self.is_mirrored() { &[TOP, BOTTOM] } else { &[TOP] };
+        for (Tick { value, label }, &end) in ends.iter().flat_map(|end| y.iter().map(move |tick| (tick, end)))
+        {
+            let at = self.y.at(*value, base, end);
+            // The zero of both halves is one.
+            if end == BOTTOM && at <= base {
+                continue;
+            }
             let _ = writeln!(
                 svg,
                 "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
                  <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
                 LEFT - 8.0,
                 at + 4.0
+            );
+        }
+        if base != BOTTOM {
+            let _ = writeln!(
+                svg,
+                "<line class=\"base\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{base}\" y2=\"{base}\"/>"
             );
         }
         draw_x_ticks(svg, &self.x, x, BOTTOM);
@@ -521,6 +543,8 @@ pub struct Series {
 pub enum Look {
     /// Filled down to the axis in its colour: strong up to the lowest of a column, faint up to its highest.
     Area,
+    /// The same downwards: zero lies in the middle of the picture then, and both halves have one scale.
+    Below,
     /// A line, as thick as its range.
     Line,
     /// The space between lowest and highest.
@@ -618,7 +642,7 @@ impl Series {
 
     pub(crate) fn class(&self) -> String {
         match self.look {
-            Look::Area => format!("area a{}", self.colour),
+            Look::Area | Look::Below => format!("area a{}", self.colour),
             Look::Line => "line".to_owned(),
             Look::Ribbon => "ribbon".to_owned(),
             Look::Points => format!("points c{}", self.colour),
@@ -652,17 +676,24 @@ impl Series {
         columns.into_iter().map(|(column, _, n)| Column { mid: column.mid / n, ..column }).collect()
     }
 
-    fn draw(&self, svg: &mut String, x_axis: &Axis, y_axis: &Axis) {
+    /// Draws it; zero lies at `base`.
+    fn draw(&self, svg: &mut String, x_axis: &Axis, y_axis: &Axis, base: f64) {
         let mut columns = self.columns(x_axis);
         if columns.is_empty() {
             return;
         }
-        if self.look == Look::Area {
+        if matches!(self.look, Look::Area | Look::Below) {
             smear(&mut columns);
         }
+        let end = if self.look == Look::Below { BOTTOM } else { TOP };
+        let up = |value: f64| match y_axis.at(value, base, end) {
+            // Below the least of a logarithmic scale there is the other half.
+            at if base != BOTTOM && (at - base) * (end - base) < 0.0 => base,
+            at => at,
+        };
         // Steps are drawn as such only where there is room for them.
         let stepped = self.step && columns.len() < COLUMNS / 2;
-        let end = match (&self.x, self.step) {
+        let stop = match (&self.x, self.step) {
             (Xs::Even { .. }, true) => x_axis.at(self.x.at(self.mid.len()), LEFT, RIGHT),
             _ => columns[columns.len() - 1].x,
         };
@@ -670,7 +701,7 @@ impl Series {
             let mut path = String::new();
             let mut last = None;
             for column in &columns {
-                let y = y_axis.at(value(column), BOTTOM, TOP);
+                let y = up(value(column));
                 if let (true, Some(last)) = (stepped, last) {
                     let _ = write!(path, "L{:.1} {last:.1}", column.x);
                 }
@@ -678,14 +709,14 @@ impl Series {
                 last = Some(y);
             }
             if let (true, Some(last)) = (self.step, last) {
-                let _ = write!(path, "L{end:.1} {last:.1}");
+                let _ = write!(path, "L{stop:.1} {last:.1}");
             }
             path
         };
         match self.look {
-            Look::Area => {
-                let ground = y_axis.at(0.0f64.max(y_axis.lo), BOTTOM, TOP);
-                let close = format!("L{end:.1} {ground:.1}L{:.1} {ground:.1}Z", columns[0].x);
+            Look::Area | Look::Below => {
+                let ground = up(0.0f64.max(y_axis.lo));
+                let close = format!("L{stop:.1} {ground:.1}L{:.1} {ground:.1}Z", columns[0].x);
                 // A mean of bursts that share a column would show a beat between bursts and columns that is not there.
                 let (lowest, highest) = (path(&|column| column.lo), path(&|column| column.hi));
                 if lowest != highest {
@@ -697,7 +728,7 @@ impl Series {
             Look::Points => {
                 let mut path = String::new();
                 for column in &columns {
-                    let (lo, hi) = (y_axis.at(column.lo, BOTTOM, TOP), y_axis.at(column.hi, BOTTOM, TOP));
+                    let (lo, hi) = (up(column.lo), up(column.hi));
                     let _ = write!(path, "M{:.1} {lo:.1}h0", column.x);
                     if lo - hi >= 1.0 {
                         let _ = write!(path, "M{:.1} {hi:.1}h0", column.x);
@@ -712,7 +743,7 @@ impl Series {
             Look::Line => {
                 let mut path = String::new();
                 for column in &columns {
-                    let (lo, hi) = (y_axis.at(column.lo, BOTTOM, TOP), y_axis.at(column.hi, BOTTOM, TOP));
+                    let (lo, hi) = (up(column.lo), up(column.hi));
                     let _ =
                         write!(path, "{}{:.1} {lo:.1}", if path.is_empty() { "M" } else { "L" }, column.x);
                     if lo != hi {
@@ -723,8 +754,14 @@ impl Series {
             }
             Look::Ribbon | Look::Stack => {
                 let mut path = path(&|column| column.hi);
+                let mut right = stop;
                 for column in columns.iter().rev() {
-                    let _ = write!(path, "L{:.1} {:.1}", column.x, y_axis.at(column.lo, BOTTOM, TOP));
+                    let lo = up(column.lo);
+                    if stepped {
+                        let _ = write!(path, "L{right:.1} {lo:.1}");
+                        right = column.x;
+                    }
+                    let _ = write!(path, "L{:.1} {lo:.1}", column.x);
                 }
                 let _ = writeln!(svg, "<path class=\"{}\" d=\"{path}Z\"/>", self.class());
             }

@@ -105,11 +105,16 @@ const charts = (() => {
     });
   };
 
-  const drawSeries = (group, series, x, y, size) => {
+  const drawSeries = (group, series, x, y, size, base) => {
     const { columns, end } = columnsOf(series, x, size);
     if (!columns.length) return;
-    if (series.look === "area") smear(columns);
-    const up = (value) => position(y, value, size.bottom, size.top).toFixed(1);
+    const isArea = series.look === "area" || series.look === "below", edge = series.look === "below" ? size.bottom : size.top;
+    if (isArea) smear(columns);
+    const up = (value) => {
+      const at = position(y, value, base, edge);
+      // Below the least of a logarithmic scale there is the other half.
+      return (base !== size.bottom && (at - base) * (edge - base) < 0 ? base : at).toFixed(1);
+    };
     const stepped = series.step && columns.length < (size.right - size.left) / 2;
     const stop = series.step ? end : columns[columns.length - 1].x;
     const path = (value) => {
@@ -123,7 +128,7 @@ const charts = (() => {
       return series.step ? `${d}L${stop.toFixed(1)} ${last}` : d;
     };
     const add = (name, d) => group.append(element("path", { class: name, d }));
-    if (series.look === "area") {
+    if (isArea) {
       const ground = up(Math.max(0, y.lo)), close = `L${stop.toFixed(1)} ${ground}L${columns[0].x.toFixed(1)} ${ground}Z`;
       const lowest = path((column) => column.lo), highest = path((column) => column.hi);
       if (lowest !== highest) add(`faint f${series.colour}`, highest + close);
@@ -133,8 +138,10 @@ const charts = (() => {
       add("ribbon", path((column) => column.hi)
         + columns.slice().reverse().map((column) => `L${column.x.toFixed(1)} ${up(column.lo)}`).join("") + "Z");
     } else if (series.look === "stack") {
-      add(`stack s${series.colour}`, path((column) => column.hi)
-        + columns.slice().reverse().map((column) => `L${column.x.toFixed(1)} ${up(column.lo)}`).join("") + "Z");
+      add(`stack s${series.colour}`, path((column) => column.hi) + columns.map((column, i) => {
+        const right = i + 1 < columns.length ? columns[i + 1].x : stop, lo = up(column.lo);
+        return `${stepped ? `L${right.toFixed(1)} ${lo}` : ""}L${column.x.toFixed(1)} ${lo}`;
+      }).reverse().join("") + "Z");
     } else if (series.look === "points") {
       add(`points c${series.colour}`, columns.map(({ x: at, lo, hi }) => `M${at.toFixed(1)} ${up(lo)}h0`
         + (up(lo) - up(hi) >= 1 ? `M${at.toFixed(1)} ${up(hi)}h0` : "")).join(""));
@@ -292,6 +299,9 @@ const charts = (() => {
   const live = (figure) => {
     const svg = figure.querySelector("svg[role=img]"), plot = JSON.parse(figure.querySelector("script").textContent);
     const x = plot.x, y = plot.y, hasScales = /B\/s$/.test(y.unit) && (y.log ? !x.log : y.lo === 0);
+    // Zero lies in the middle if series hang below it.
+    const isMirrored = plot.series.some((series) => series.look === "below");
+    const baseOf = (size) => isMirrored ? (size.top + size.bottom) / 2 : size.bottom;
     const size = sizeOf(figure), marks = svg.querySelector("g.marks");
     const axes = svg.querySelector("g.axes"), inside = svg.querySelector("g[clip-path]"), clip = svg.querySelector("clipPath rect");
     const hatch = svg.querySelector("pattern").id;
@@ -301,12 +311,14 @@ const charts = (() => {
       for (const [name, value] of [["x", size.left], ["y", size.top], ["width", size.right - size.left], ["height", size.bottom - size.top]])
         clip.setAttribute(name, value);
       axes.replaceChildren();
-      for (const [value, label] of ticks(y, 5)) {
-        const at = position(y, value, size.bottom, size.top);
-        if (at < size.top - 1) continue;
+      const base = baseOf(size), ends = isMirrored ? [size.top, size.bottom] : [size.top];
+      for (const end of ends) for (const [value, label] of ticks(y, isMirrored ? 3 : 5)) {
+        const at = position(y, value, base, end);
+        if (at < size.top - 1 || at > size.bottom + 1 || (end === size.bottom && at <= base)) continue;
         axes.append(element("line", { class: "grid", x1: size.left, x2: size.right, y1: at, y2: at }),
           element("text", { x: size.left - 8, y: at + 4, "text-anchor": "end" }, label));
       }
+      if (isMirrored) axes.append(element("line", { class: "base", x1: size.left, x2: size.right, y1: base, y2: base }));
       drawTimeTicks(axes, x, size);
       axes.append(element("text", { class: "name", x: 4, y: 15, "text-anchor": "start" }, y.label + (y.log && hasScales ? ", logarithmic" : "")));
       inside.replaceChildren();
@@ -319,9 +331,9 @@ const charts = (() => {
         if (band.kind === "expected") rect.setAttribute("fill", `url(#${hatch})`);
         inside.append(rect);
       }
-      for (const series of plot.series) drawSeries(inside, series, x, y, size);
+      for (const series of plot.series) drawSeries(inside, series, x, y, size, base);
       for (const [at, value] of plot.dots)
-        inside.append(element("circle", { class: "dot", r: 3, cx: position(x, at, size.left, size.right), cy: position(y, value, size.bottom, size.top) }));
+        inside.append(element("circle", { class: "dot", r: 3, cx: position(x, at, size.left, size.right), cy: position(y, value, base, size.top) }));
       marks.replaceChildren();
       const seen = plot.marks.map((mark) => [position(x, mark.at, size.left, size.right), mark.strong ? "mark" : "mark weak", mark.label])
         .filter(([at]) => at >= size.left && at <= size.right);
@@ -401,7 +413,7 @@ const charts = (() => {
     const table = box.querySelector("table"), body = table.tBodies[0], rows = [...body.rows], isList = box.classList.contains("list");
     const now = box.now = Object.assign({ text: "", column: -1, up: true }, box.was);
     const find = document.createElement("div"), field = document.createElement("input"), count = document.createElement("span");
-    const names = rows.map((row) => (isList ? row : row.cells[0]).textContent.toLowerCase());
+    const names = rows.map((row) => (isList ? row.textContent : row.cells[0].title || row.cells[0].textContent).toLowerCase());
     const search = () => {
       now.text = field.value;
       const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);

@@ -9,7 +9,7 @@ use iotide_look::html::{SCRIPT, Section, capitalised, escape, facts, head, own_s
 use iotide_look::{Plot, text};
 
 use iotide_report::words::harmonics_in_words;
-use iotide_report::{Document, Ink, JobCard, Report, Run};
+use iotide_report::{Document, HeatMap, Ink, JobCard, Report, Run};
 
 use self::heat_map::Picture;
 use crate::Page;
@@ -100,6 +100,12 @@ fn sections(run: &Run, plots: &[Plot], run_idx: usize) -> Vec<Section> {
     sections.extend(plots.next());
     if let Some(activity) = &run.activity {
         sections.extend(activity::sections(activity, run.patterns.as_ref(), run.timeline.as_ref(), run_idx));
+        // Where few ranks move most, that is what one has to see first.
+        let is_uneven = activity.heat_map.as_ref().is_some_and(HeatMap::is_uneven);
+        let bandwidth = sections.windows(2).position(|two| two[0].id == "bandwidth" && two[1].id == "ranks");
+        if let (true, Some(at)) = (is_uneven, bandwidth) {
+            sections.swap(at, at + 1);
+        }
     }
     let mut rhythm: Vec<Section> = rhythms(run).into_iter().chain(plots).collect();
     rhythm.extend([phases(run), scores(run), candidates(run)].into_iter().flatten());
@@ -478,12 +484,13 @@ mod tests {
         Not shown: 10 calls of which only sums are known.
 
         Files (5)
+        All in /scratch/
         file | read | written | time | calls | opens | ranks
-        /scratch/out.0 | – | 16.8 MB | 4.25 s | 18 | 1 | 1
-        /scratch/out.1 | – | 16.8 MB | 4.25 s | 18 | 1 | 1
-        /scratch/out.2 | – | 16.8 MB | 4.25 s | 18 | 1 | 1
-        /scratch/out.3 | – | 16.8 MB | 4.25 s | 18 | 1 | 1
-        /scratch/input.nc | 41.4 kB | – | 2 s | 14 | 0 | all
+        out.0 | – | 16.8 MB | 4.25 s | 18 | 1 | 1
+        out.1 | – | 16.8 MB | 4.25 s | 18 | 1 | 1
+        out.2 | – | 16.8 MB | 4.25 s | 18 | 1 | 1
+        out.3 | – | 16.8 MB | 4.25 s | 18 | 1 | 1
+        input.nc | 41.4 kB | – | 2 s | 14 | 0 | all
         "#);
     }
 

@@ -8,7 +8,7 @@ use crate::Source;
 use crate::zero::Zero;
 
 /// Sums over the activity of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Activity {
     /// How many ranks the shares of time are of.
     pub n_ranks: u64,
@@ -52,6 +52,20 @@ pub struct HeatMap {
     pub zero: Zero,
 }
 
+impl HeatMap {
+    /// Whether a quarter of the ranks moved most of the bytes.
+    pub fn is_uneven(&self) -> bool {
+        /// A quarter has a quarter where all do the same.
+        const MOST: f64 = 0.6;
+        let ranks = self.rows.iter().filter(|row| row.first_rank >= 0);
+        let mut bytes: Vec<f64> =
+            ranks.map(|row| row.bytes_read.iter().chain(&row.bytes_written).sum()).collect();
+        bytes.sort_unstable_by(f64::total_cmp);
+        let n = bytes.len();
+        n >= 4 && bytes[n - n / 4..].iter().sum::<f64>() > MOST * bytes.iter().sum::<f64>()
+    }
+}
+
 /// Bytes over time of one rank or a few.
 #[derive(Clone, Debug, Serialize)]
 pub struct HeatRow {
@@ -66,7 +80,7 @@ pub struct HeatRow {
 }
 
 /// Activity on a file.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct File {
     /// Its name.
     pub path: Untrusted,

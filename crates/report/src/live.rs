@@ -276,11 +276,19 @@ impl Prediction {
         ]
     }
 
+    /// Returns why no period is told.
+    fn no_period(&self) -> String {
+        match self.confidence {
+            0.0 => "no period yet: fewer than three phases".to_owned(),
+            confidence => format!("no period (confidence {})", text::percent(confidence)),
+        }
+    }
+
     /// Returns it in one line for people, without the line's end.
     pub fn in_words(&self) -> String {
         let at = text::moment(self.at_s);
         let Some(period_s) = self.period_s else {
-            return format!("{at}: no period ({})", text::percent(self.confidence));
+            return format!("{at}: {}", self.no_period());
         };
         let mut line =
             format!("{at}: period {} ({})", text::seconds(period_s), text::percent(self.confidence));
@@ -473,8 +481,7 @@ impl Screen<'_> {
             return vec![format!("  {}", ink.faint(waiting)), String::new(), String::new()];
         };
         let Some(period_s) = prediction.period_s else {
-            let words = format!("no period (confidence {})", text::percent(prediction.confidence));
-            return vec![format!("  period      {words}"), String::new(), String::new()];
+            return vec![format!("  period      {}", prediction.no_period()), String::new(), String::new()];
         };
         let mut lines = vec![format!(
             "  period      {}  (confidence {}){}",

@@ -95,8 +95,9 @@ fn bandwidth_plot(run: &RunAnalysis, both: Option<Both<'_>>, zero: Zero) -> Plot
         caption = caption.replacen(
             &format!("{} over time, as it was analysed.", capitalised(moved(run.direction))),
             &format!(
-                "Bytes read and written over time; the rhythm is that of the {}. Where many bursts share a pixel, the pale part \
+                "Bytes read and written over time{}; the rhythm is that of the {}. Where many bursts share a pixel, the pale part \
                  reaches up to the highest and the strong part to the lowest.",
+                if series.len() > 1 { ", reads below the middle" } else { "" },
                 moved(run.direction)
             ),
             1,

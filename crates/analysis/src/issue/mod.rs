@@ -7,6 +7,7 @@ use iotide_trace::{ActivitySums, JobInfo, Loss};
 
 pub use config::{IssueConfig, IssueThresholds};
 pub use id::IssueId;
+pub use no_io::is_foreign;
 
 mod blind;
 mod config;

@@ -2,6 +2,11 @@
 
 use iotide_trace::FileRecord;
 
+/// Whether a file has no data of the program in it: it belongs to a library, to an interpreter or to the system.
+pub fn is_foreign(path: &str) -> bool {
+    is_no_file(path) || is_python_import(path)
+}
+
 /// Whether a name stands for something that is no data file of a program.
 pub(super) fn is_no_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);

@@ -528,7 +528,8 @@ impl Evaluator {
         let resolution_s = 1.0 / signal.rate_hz;
         let mut evaluation = Evaluation {
             window_s: (signal.start_s.max(self.window_start_s), at_s),
-            confidence: 1.0 - found.p_periodic,
+            // Of fewer than three phases nobody can say that they have no rhythm.
+            confidence: if found.best.is_some() { 1.0 - found.p_periodic } else { 0.0 },
             ..Evaluation::default()
         };
         let Some(main) = found.rhythms.first() else {

@@ -292,12 +292,12 @@ fn the_table_of_files_is_searched_and_sorted() {
     );
     let Some(notes) = notes else { return };
     let expected = [
-        "/scratch/out.2",
+        "out.2",
         "1 of 5",
-        "/scratch/<b>input</b>.nc",
-        "/scratch/<b>input</b>.nc /scratch/out.0 /scratch/out.1 /scratch/out.2 /scratch/out.3",
-        "/scratch/out.3 /scratch/out.2 /scratch/out.1 /scratch/out.0 /scratch/<b>input</b>.nc",
-        "/scratch/<b>input</b>.nc /scratch/out.0 /scratch/out.1 /scratch/out.2 /scratch/out.3",
+        "<b>input</b>.nc",
+        "<b>input</b>.nc out.0 out.1 out.2 out.3",
+        "out.3 out.2 out.1 out.0 <b>input</b>.nc",
+        "<b>input</b>.nc out.0 out.1 out.2 out.3",
         "0 tags",
     ];
     assert_eq!(notes, expected);

@@ -4,8 +4,9 @@
 
 use std::fmt::Write;
 
+use iotide_analysis::is_foreign;
 use iotide_look::html::{Section, capitalised, escape};
-use iotide_look::text;
+use iotide_look::{Untrusted, text};
 use iotide_report::{
     AccessOrder, Activity, ActivityOperation as Operation, File, FileCounts, FileGroup, LayerTime,
     MpiIoCalls, MpiIoWay, OrderCounts, Patterns, RequestSizes, SizeRange, Timeline,
@@ -404,46 +405,24 @@ fn counts(counts: &FileCounts) -> Option<Section> {
     Some(Section { id: "counts", title: "File counts".into(), body, narrow: true })
 }
 
-/// The heaviest files. The script adds a search field and makes the heads sort.
+/// The heaviest files, and folded below them those of libraries and of the system.
 fn files(activity: &Activity) -> Option<Section> {
     /// How long the names on a page may be, all together.
     const MOST_NAMES: usize = 80_000;
-    if activity.files.is_empty() {
-        return None;
-    }
-    let most = |value: fn(&File) -> f64| activity.files.iter().map(value).fold(0.0, f64::max);
-    let (most_read, most_written) = (most(|file| file.bytes_read), most(|file| file.bytes_written));
-    let most_time = most(|file| file.time_s.unwrap_or(0.0));
-    let mut body = String::from(
-        "<div class=\"files\" tabindex=\"0\">\n<table>\n<thead><tr><th>file</th><th>read</th><th>written</th><th>time</th><th>calls</th>\
-         <th>opens</th><th>ranks</th></tr></thead>\n<tbody>\n",
-    );
-    let (mut n_shown, mut n_bytes) = (0, 0);
-    for file in &activity.files {
-        let name = file.path.shortened(200).for_html();
-        n_bytes += name.len();
-        if n_bytes > MOST_NAMES && n_shown > 0 {
-            break;
-        }
-        n_shown += 1;
-        let bytes = |bytes: f64| if bytes > 0.0 { text::bytes(bytes) } else { "–".to_owned() };
-        let (rank_order, ranks) = match (file.n_ranks, file.more_ranks) {
-            (None, _) => (u64::MAX >> 11, "all".to_owned()),
-            (Some(n), true) => (n.into(), format!("≥ {}", text::count(n.into()))),
-            (Some(n), false) => (n.into(), text::count(n.into())),
-        };
-        let _ = writeln!(
-            body,
-            "<tr><td>{name}</td>{}{}{}{}{}<td data-v=\"{rank_order}\">{ranks}</td></tr>",
-            bar("r", file.bytes_read, most_read, &bytes(file.bytes_read)),
-            bar("w", file.bytes_written, most_written, &bytes(file.bytes_written)),
-            bar("m", file.time_s.unwrap_or(0.0), most_time, &file.time_s.map_or("–".into(), text::seconds)),
-            bar("", file.calls as f64, 0.0, &text::count(file.calls)),
-            bar("", file.opens as f64, 0.0, &text::count(file.opens)),
-        );
-    }
-    body.push_str("</tbody>\n</table>\n</div>\n");
-    let hidden = &activity.files[n_shown..];
+    let mut n_bytes = 0;
+    let shown = activity.files.iter().take_while(|file| {
+        let is_first = n_bytes == 0;
+        n_bytes += file.path.as_said().chars().take(200).map(char::len_utf8).sum::<usize>().max(1);
+        is_first || n_bytes <= MOST_NAMES
+    });
+    let (shown, hidden) = activity.files.split_at(shown.count());
+    let (foreign, own): (Vec<&File>, Vec<&File>) =
+        shown.iter().partition(|file| is_foreign(file.path.as_said()));
+    let mut body = match (own.is_empty(), foreign.is_empty()) {
+        (true, true) => return None,
+        (true, false) => String::from("<p class=\"note\">No file of the program's own.</p>\n"),
+        (false, _) => file_table(&own),
+    };
     let n_more = activity.n_more_files + hidden.len() as u64;
     if n_more > 0 {
         let bytes = activity.bytes_of_more_files
@@ -455,6 +434,119 @@ fn files(activity: &Activity) -> Option<Section> {
             text::bytes(bytes)
         );
     }
+    if !foreign.is_empty() {
+        let bytes = foreign.iter().map(|file| file.bytes_read + file.bytes_written).sum::<f64>();
+        let _ = write!(
+            body,
+            "<details class=\"minor\"><summary>{} of libraries and of the system ({})</summary>\n{}</details>\n",
+            text::counted(foreign.len() as u64, "file"),
+            text::bytes(bytes),
+            file_table(&foreign)
+        );
+    }
     let title = format!("Files ({})", text::count(activity.files.len() as u64 + activity.n_more_files));
     Some(Section { id: "files", title, body, narrow: false })
+}
+
+/// Returns the folder that all files lie in, with the slash at its end; empty if there is none, or nothing is won by naming it once.
+fn common_folder<'a>(files: &[&'a File]) -> &'a str {
+    let [first, rest @ ..] = files else { return "" };
+    if rest.is_empty() {
+        return "";
+    }
+    let first = first.path.as_said();
+    let n_common = rest.iter().fold(first.len(), |n, file| {
+        first.bytes().zip(file.path.as_said().bytes()).take(n).take_while(|(a, b)| a == b).count()
+    });
+    // Bytes up to and with a slash end at a character.
+    let folder =
+        first.as_bytes()[..n_common].iter().rposition(|byte| *byte == b'/').map_or("", |at| &first[..=at]);
+    if folder.len() > 1 { folder } else { "" }
+}
+
+/// A table of files, which the script makes searchable and sortable.
+fn file_table(files: &[&File]) -> String {
+    let most = |value: fn(&File) -> f64| files.iter().map(|file| value(file)).fold(0.0, f64::max);
+    let (most_read, most_written) = (most(|file| file.bytes_read), most(|file| file.bytes_written));
+    let most_time = most(|file| file.time_s.unwrap_or(0.0));
+    let folder = common_folder(files);
+    let mut html = String::new();
+    if !folder.is_empty() {
+        let named = Untrusted::from(folder.to_owned()).shortened(200).for_html();
+        let _ = writeln!(html, "<p class=\"note\">All in <code>{named}</code></p>");
+    }
+    html += "<div class=\"files\" tabindex=\"0\">\n<table>\n<thead><tr><th>file</th><th>read</th><th>written</th><th>time</th><th>calls</th>\
+         <th>opens</th><th>ranks</th></tr></thead>\n<tbody>\n";
+    for file in files {
+        // The script searches in whole names, which a pointer shows, too.
+        let title = match folder {
+            "" => String::new(),
+            _ => format!(" title=\"{}\"", file.path.shortened(200).for_html()),
+        };
+        let name = Untrusted::from(file.path.as_said()[folder.len()..].to_owned()).shortened(200).for_html();
+        let bytes = |bytes: f64| if bytes > 0.0 { text::bytes(bytes) } else { "–".to_owned() };
+        let (rank_order, ranks) = match (file.n_ranks, file.more_ranks) {
+            (None, _) => (u64::MAX >> 11, "all".to_owned()),
+            (Some(n), true) => (n.into(), format!("≥ {}", text::count(n.into()))),
+            (Some(n), false) => (n.into(), text::count(n.into())),
+        };
+        let _ = writeln!(
+            html,
+            "<tr><td{title}>{name}</td>{}{}{}{}{}<td data-v=\"{rank_order}\">{ranks}</td></tr>",
+            bar("r", file.bytes_read, most_read, &bytes(file.bytes_read)),
+            bar("w", file.bytes_written, most_written, &bytes(file.bytes_written)),
+            bar("m", file.time_s.unwrap_or(0.0), most_time, &file.time_s.map_or("–".into(), text::seconds)),
+            bar("", file.calls as f64, 0.0, &text::count(file.calls)),
+            bar("", file.opens as f64, 0.0, &text::count(file.opens)),
+        );
+    }
+    html + "</tbody>\n</table>\n</div>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str) -> File {
+        File { path: Untrusted::from(path.to_owned()), ..File::default() }
+    }
+
+    #[test]
+    fn a_folder_of_all_files_is_named_once() {
+        let folder_of = |paths: &[&str]| {
+            let files: Vec<File> = paths.iter().map(|path| file(path)).collect();
+            common_folder(&files.iter().collect::<Vec<_>>()).to_owned()
+        };
+        assert_eq!(
+            folder_of(&["/scratch/u/run/a", "/scratch/u/run/ab", "/scratch/u/run/in/c"]),
+            "/scratch/u/run/"
+        );
+        assert_eq!(folder_of(&["/scratch/ö/1", "/scratch/ä/1"]), "/scratch/");
+        assert_eq!(folder_of(&["/a", "/b"]), "", "the root says nothing");
+        assert_eq!(folder_of(&["/scratch/u/run/a"]), "", "one file has its whole name");
+        assert_eq!(folder_of(&["a", "b", "<STDOUT>"]), "");
+    }
+
+    #[test]
+    fn files_of_libraries_are_folded_below_those_of_the_program() {
+        let files =
+            ["/data/u/out.0", "/usr/lib/libm.so.6", "/data/u/out.1", "/usr/lib/python3.11/json/__init__.py"];
+        let activity =
+            Activity { files: files.iter().map(|path| file(path)).collect(), ..Activity::default() };
+        let body = super::files(&activity).unwrap().body;
+        let (own, foreign) = body.split_once("<details").unwrap();
+        assert!(
+            own.contains("All in <code>/data/u/</code>")
+                && own.contains("<td title=\"/data/u/out.1\">out.1</td>"),
+            "{own}"
+        );
+        assert!(
+            !own.contains("libm") && foreign.contains("2 files of libraries and of the system"),
+            "{foreign}"
+        );
+        assert!(
+            foreign.contains(">libm.so.6</td>") && foreign.contains("All in <code>/usr/lib/</code>"),
+            "{foreign}"
+        );
+    }
 }

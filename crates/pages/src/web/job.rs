@@ -226,9 +226,11 @@ fn bandwidth(of: &JobPage<'_>, now_unix_s: f64) -> String {
         }
     }
     let x = || Xs::Even { start: start_s, step: rates.period_s };
-    let series = |label: &'static str, colour: usize, values: &[f64]| Series {
+    let (written, read) = (highest(&rates.write_bps), highest(&rates.read_bps));
+    let look_of_reads = if written > 0.0 && read > 0.0 { Look::Below } else { Look::Area };
+    let series = |label: &'static str, look: Look, colour: usize, values: &[f64]| Series {
         label: label.into(),
-        look: Look::Area,
+        look,
         colour,
         step: true,
         x: x(),
@@ -236,15 +238,17 @@ fn bandwidth(of: &JobPage<'_>, now_unix_s: f64) -> String {
         lo: Vec::new(),
         hi: Vec::new(),
     };
-    let most = highest(&rates.read_bps).max(highest(&rates.write_bps));
     let plot = Plot {
         name: "bandwidth",
         title: "Rate over time",
         caption,
         x: Axis::time("time since the start", start_s.min(0.0), end_s),
-        y: Axis::bandwidth("rate", most.max(1.0)),
+        y: Axis::bandwidth("rate", written.max(read).max(1.0)),
         bands,
-        series: vec![series("written", 0, &rates.write_bps), series("read", 1, &rates.read_bps)],
+        series: vec![
+            series("written", Look::Area, 0, &rates.write_bps),
+            series("read", look_of_reads, 1, &rates.read_bps),
+        ],
         marks,
         dots: Vec::new(),
         keys: if phases.is_empty() { Vec::new() } else { vec![("phase p0".to_owned(), "phase".to_owned())] },

@@ -34,11 +34,48 @@ pub fn nodes_page(frame: &Frame<'_>, list: &NodeList) -> String {
         "losses",
         "version",
     ];
+    if list.nodes.len() > 1 {
+        body += &topology(list);
+    }
     body += &sortable("nodes", &heads, &rows);
-    body += "<p class=\"note\">A node stands below the one that it sends to. Bytes are those counted since its daemon was started, with the nodes below it. \
+    body += "<p class=\"note\">A node stands in and below the one that it sends to; the darker, the more it moved. Bytes are those counted since its daemon was started, with the nodes below it. \
              Skew is how far its clock is ahead of its parent's.</p>\n";
     page.live("tree", "Tree", &body);
     page.finish(frame)
+}
+
+/// Returns the tree as boxes in boxes: each node lies within the one that it sends to, the darker the more it moved.
+fn topology(list: &NodeList) -> String {
+    let order = list.in_tree_order();
+    let depth_at = |i: usize| order.get(i).map_or(0, |(depth, _)| *depth);
+    let is_hub = |i: usize| depth_at(i + 1) > depth_at(i);
+    let moved = |node: &NodeEntry| node.bytes_read as f64 + node.bytes_written as f64;
+    let leaves = order.iter().enumerate().filter(|(i, _)| !is_hub(*i));
+    let most = leaves.map(|(_, (_, node))| moved(node)).fold(0.0, f64::max);
+    let mut html =
+        String::from("<ul class=\"topology\" aria-label=\"nodes, each within the one that it sends to\">");
+    for (i, &(depth, node)) in order.iter().enumerate() {
+        let share = if most > 0.0 { moved(node) / most } else { 0.0 };
+        let kind = if is_hub(i) { "hub".to_owned() } else { format!("l{}", (share * 4.0).ceil().min(4.0)) };
+        let faults = node.faults().join(", ");
+        let (class, said) =
+            if faults.is_empty() { ("", String::new()) } else { (" faulty", format!(" <b>{faults}</b>")) };
+        let _ = write!(
+            html,
+            "<li class=\"{kind}{class}\"><a href=\"/traces?job=Node:+{}\" title=\"{} jobs, {} read, {} written\">{}</a>{said}",
+            path_part(node.node.as_said()),
+            text::count(node.jobs),
+            text::bytes(node.bytes_read as f64),
+            text::bytes(node.bytes_written as f64),
+            node.node.shortened(24).for_html()
+        );
+        // A list is opened for those below, and as many are closed as the next one is higher.
+        match depth_at(i + 1) {
+            next if next > depth && i + 1 < order.len() => html += "<ul>",
+            next => html += &format!("</li>{}", "</ul></li>".repeat(depth - next.min(depth))),
+        }
+    }
+    html + "</ul>\n"
 }
 
 fn row(node: &NodeEntry, depth: usize) -> String {
@@ -77,4 +114,40 @@ fn row(node: &NodeEntry, depth: usize) -> String {
         node.version.shortened(16).for_html(),
     );
     html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iotide_look::Untrusted;
+
+    #[test]
+    fn a_node_lies_within_the_one_it_sends_to_and_a_silent_one_says_so() {
+        let node = |name: &str, parent: Option<&str>, bytes_written: u64, silent_s: f64| NodeEntry {
+            node: Untrusted::from(name.to_owned()),
+            parent: parent.map(|parent| Untrusted::from(parent.to_owned())),
+            bytes_written,
+            silent_s,
+            ..NodeEntry::default()
+        };
+        let nodes = vec![
+            node("root", None, 400, 0.0),
+            node("rack", Some("root"), 400, 0.0),
+            node("n1", Some("rack"), 300, 0.0),
+            node("n2", Some("rack"), 100, 900.0),
+            node("n3", Some("root"), 0, 0.0),
+        ];
+        let html = topology(&NodeList { nodes });
+        let depth = |name: &str| {
+            let before = &html[..html.find(&format!(">{name}</a>")).unwrap()];
+            before.matches("<ul").count() - before.matches("</ul>").count()
+        };
+        assert_eq!(["root", "rack", "n1", "n2", "n3"].map(depth), [1, 2, 3, 3, 2], "{html}");
+        assert_eq!(html.matches("<ul").count(), html.matches("</ul>").count(), "{html}");
+        assert_eq!(html.matches("<li").count(), html.matches("</li>").count(), "{html}");
+        let classes: Vec<&str> =
+            html.split("<li class=\"").skip(1).filter_map(|item| item.split('"').next()).collect();
+        assert_eq!(classes, ["hub", "hub", "l4", "l2 faulty", "l0"]);
+        assert!(html.contains("n2</a> <b>silent</b>"), "{html}");
+    }
 }

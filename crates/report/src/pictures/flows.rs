@@ -6,10 +6,11 @@ use iotide_trace::StepSignal;
 /// The most columns; a screen has fewer.
 pub(super) const MOST_COLUMNS: usize = 4096;
 
-/// Reads and writes between two moments, those that moved anything.
+/// Reads and writes between two moments, those that moved anything; reads hang below writes if there are both.
 pub(super) fn series(reads: &StepSignal, writes: &StepSignal, start_s: f64, end_s: f64) -> Vec<Series> {
     let both = [("written", 0, writes), ("read", 1, reads)];
-    both.into_iter()
+    let mut series: Vec<Series> = both
+        .into_iter()
         .filter_map(|(label, colour, signal)| {
             let columns = Columns::of(signal, start_s, end_s)?;
             let is_flat = columns.lo == columns.hi;
@@ -26,7 +27,11 @@ pub(super) fn series(reads: &StepSignal, writes: &StepSignal, start_s: f64, end_
                 hi,
             })
         })
-        .collect()
+        .collect();
+    if let [_, read] = series.as_mut_slice() {
+        read.look = Look::Below;
+    }
+    series
 }
 
 struct Columns {
@@ -98,5 +103,15 @@ mod tests {
         assert!(written.lo.iter().all(|&lo| lo == 0.0));
         let volume: f64 = written.mid.iter().map(|mean| mean * 10.0 / MOST_COLUMNS as f64).sum();
         assert!((volume - 10_000.0 * 100.0).abs() < 1.0, "{volume}");
+    }
+
+    #[test]
+    fn reads_hang_below_writes_only_where_there_are_both() {
+        let (some, none) = (bursts(100), StepSignal::default());
+        let looks = |reads, writes| -> Vec<Look> {
+            series(reads, writes, 0.0, 0.1).iter().map(|series| series.look).collect()
+        };
+        assert_eq!(looks(&some, &some), [Look::Area, Look::Below]);
+        assert_eq!((looks(&some, &none), looks(&none, &some)), (vec![Look::Area], vec![Look::Area]));
     }
 }
