@@ -81,6 +81,9 @@ pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> Strin
         escape(&statistics.headline()),
         tiles(statistics)
     );
+    if let Some(found) = &statistics.issues {
+        section(&mut html, "issues", "I/O issues", &issues(found));
+    }
     if !statistics.timeline.is_empty() {
         section(&mut html, "timeline", "Over time", &load::timeline(statistics));
     }
@@ -118,9 +121,6 @@ pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> Strin
     );
     if !statistics.most_run.is_empty() {
         section(&mut html, "applications", "What runs most often", &most_run(statistics));
-    }
-    if let Some(found) = &statistics.issues {
-        section(&mut html, "issues", "I/O issues", &issues(found));
     }
     if !statistics.rejections.is_empty() {
         section(&mut html, "rejected", "Rejected logs", &rejections(statistics));

@@ -66,7 +66,7 @@ pub use crate::{
         AccessOrder, CommonSize, FileCounts, FileGroup, MountSums, MpiIoCalls, MpiIoWay, OrderCounts,
         Patterns, RequestSizes, SizeRange,
     },
-    pictures::{pictures, pictures_of_both, pictures_of_dft},
+    pictures::{are_both_seen, pictures, pictures_of_both, pictures_of_dft},
     plan::{PlanEntry, PlanReport},
     profile::{
         ApplicationModels, BuildEntry, Evaluated, ModelLine, ModelLines, ProfileValue, WatchedRuns, profile,

@@ -12,6 +12,7 @@ use iotide_trace::{Direction, SampledSignal, StepSignal};
 
 use crate::zero::Zero;
 pub use dft::pictures_of_dft;
+pub use flows::are_both_seen;
 
 mod beat;
 mod dft;
@@ -97,7 +98,7 @@ fn bandwidth_plot(run: &RunAnalysis, both: Option<Both<'_>>, zero: Zero) -> Plot
             &format!(
                 "Bytes read and written over time{}; the rhythm is that of the {}. Where many bursts share a pixel, the pale part \
                  reaches up to the highest and the strong part to the lowest.",
-                if series.len() > 1 { ", reads below the middle" } else { "" },
+                if series.iter().any(|it| it.look == Look::Below) { ", reads below the middle" } else { "" },
                 moved(run.direction)
             ),
             1,
@@ -110,8 +111,8 @@ fn bandwidth_plot(run: &RunAnalysis, both: Option<Both<'_>>, zero: Zero) -> Plot
         title: "Bandwidth over time",
         caption,
         x: zero.axis(from_s, until_s),
-        y: match hidden_phase(&series, &bands, top) {
-            Some(peak) => y.logarithmic((peak / 100.0).max(top / 1e6)),
+        y: match hidden_level(&series, &bands, top) {
+            Some(level) => y.logarithmic((level / 100.0).max(top / 1e6)),
             None => y,
         },
         bands,
@@ -122,16 +123,20 @@ fn bandwidth_plot(run: &RunAnalysis, both: Option<Both<'_>>, zero: Zero) -> Plot
     }
 }
 
-/// Returns the peak of the phase in the middle, if most phases would be next to flat on a scale that reaches up to `top`.
-fn hidden_phase(series: &[Series], bands: &[Band], top: f64) -> Option<f64> {
+/// Returns what a scale that reaches up to `top` would make next to flat: the peak of most phases or, where there are none, the bandwidth most of the time
+/// in which anything is moved.
+fn hidden_level(series: &[Series], bands: &[Band], top: f64) -> Option<f64> {
     /// The part of a scale below which a phase is not seen as one.
     const SEEN: f64 = 0.04;
     let phases = bands.iter().filter(|band| band.kind == BandKind::Phase);
-    let peaks: Vec<f64> = phases
+    let mut levels: Vec<f64> = phases
         .map(|band| series.iter().map(|series| series.peak(band.from, band.to)).fold(0.0, f64::max))
-        .filter(|&peak| peak > 0.0)
         .collect();
-    quantile(&peaks, 0.5).filter(|&peak| peak < SEEN * top)
+    if levels.is_empty() {
+        levels = series.iter().flat_map(|series| series.mid.iter().copied()).collect();
+    }
+    levels.retain(|&level| level > 0.0);
+    quantile(&levels, 0.5).filter(|&level| level < SEEN * top)
 }
 
 /// The phases of every rhythm, what the legend says of them, and where a rhythm follows another.

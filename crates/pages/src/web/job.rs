@@ -10,7 +10,7 @@ use iotide_look::{Plot, Untrusted, text};
 
 use super::{Frame, Page, app_link, called, cell, job_link, path_part, share_bar, sortable, time, until};
 use crate::run::issues;
-use iotide_report::{JobDocument, JobRates, WatchedJob as JobEntry};
+use iotide_report::{JobDocument, JobRates, WatchedJob as JobEntry, are_both_seen};
 
 /// Content of the page.
 #[derive(Debug)]
@@ -227,7 +227,7 @@ fn bandwidth(of: &JobPage<'_>, now_unix_s: f64) -> String {
     }
     let x = || Xs::Even { start: start_s, step: rates.period_s };
     let (written, read) = (highest(&rates.write_bps), highest(&rates.read_bps));
-    let look_of_reads = if written > 0.0 && read > 0.0 { Look::Below } else { Look::Area };
+    let look_of_reads = if are_both_seen(written, read) { Look::Below } else { Look::Area };
     let series = |label: &'static str, look: Look, colour: usize, values: &[f64]| Series {
         label: label.into(),
         look,

@@ -3,7 +3,8 @@
 use iotide_look::text::{self, Rows, counted, percent, wrap};
 
 use super::{
-    Change, CompareDocument, FileRow, FileValues, Presence, QuantityRow, Side, SideWhy, Values, Verdict,
+    Change, CompareDocument, FileRow, FileValues, Presence, Quantity, QuantityRow, Side, SideWhy, Values,
+    Verdict,
 };
 use crate::Ink;
 use crate::why::WhyEntry;
@@ -42,7 +43,12 @@ impl CompareDocument {
                 if matches!(change.verdict, Verdict::Better | Verdict::Worse | Verdict::Changed) {
                     // What has a good direction goes first, the largest factor of it foremost.
                     let weight = change.ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
-                    let first = if row.better.is_some() { 1e6 } else { 0.0 };
+                    let first = match row.quantity {
+                        // Runs of other sizes are to be compared with care: that comes before all.
+                        Quantity::Ranks => 2e6,
+                        _ if row.better.is_some() => 1e6,
+                        _ => 0.0,
+                    };
                     told.push((
                         weight.min(1e5) + first,
                         format!("{} {}", row.quantity.name(), self.change_of(row, change, side)),

@@ -6,7 +6,7 @@ use iotide_trace::StepSignal;
 /// The most columns; a screen has fewer.
 pub(super) const MOST_COLUMNS: usize = 4096;
 
-/// Reads and writes between two moments, those that moved anything; reads hang below writes if there are both.
+/// Reads and writes between two moments, those that moved anything; reads hang below writes if both can be seen.
 pub(super) fn series(reads: &StepSignal, writes: &StepSignal, start_s: f64, end_s: f64) -> Vec<Series> {
     let both = [("written", 0, writes), ("read", 1, reads)];
     let mut series: Vec<Series> = both
@@ -28,10 +28,18 @@ pub(super) fn series(reads: &StepSignal, writes: &StepSignal, start_s: f64, end_
             })
         })
         .collect();
-    if let [_, read] = series.as_mut_slice() {
+    if let [written, read] = series.as_mut_slice()
+        && are_both_seen(written.peak(start_s, end_s), read.peak(start_s, end_s))
+    {
         read.look = Look::Below;
     }
     series
+}
+
+/// Whether two curves that reach up to these are both worth half a picture.
+pub fn are_both_seen(a_bps: f64, b_bps: f64) -> bool {
+    const SEEN: f64 = 0.01;
+    a_bps.min(b_bps) > SEEN * a_bps.max(b_bps)
 }
 
 struct Columns {
