@@ -45,7 +45,7 @@ impl Asker {
             progress(text);
         }
         if self.stop.load(Ordering::Relaxed) {
-            // No panic, which would print: it passes through whatever is at work, as far as `ask`.
+            // Not a panic, which would print. It unwinds the work, as far as `ask`.
             resume_unwind(Box::new(Stopped));
         }
     }
@@ -60,7 +60,7 @@ impl Asker {
     }
 }
 
-/// What unwinds when the work is to stop.
+/// Payload that unwinds when the work is to stop.
 struct Stopped;
 
 thread_local! {
