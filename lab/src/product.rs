@@ -10,22 +10,23 @@ use crate::{chores, repository};
 
 /// Builds iotide in release mode, and returns where it lies.
 pub(crate) fn build() -> Result<PathBuf, String> {
+    build_packages(&["iotide", "iotide-preload"]).map(|()| path())
+}
+
+/// Builds the module of Python in release mode.
+pub(crate) fn build_module() -> Result<(), String> {
+    build_packages(&["iotide", "iotide-preload", "iotide-python"])
+}
+
+fn build_packages(packages: &[&str]) -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args([
-            "build",
-            "--quiet",
-            "--release",
-            "--locked",
-            "--package",
-            "iotide",
-            "--package",
-            "iotide-preload",
-        ])
+        .args(["build", "--quiet", "--release", "--locked"])
+        .args(packages.iter().flat_map(|package| ["--package", package]))
         .current_dir(repository())
         .status()
         .map_err(|error| format!("cannot start cargo: {error}"))?;
-    if status.success() { Ok(path()) } else { Err("iotide does not build".to_owned()) }
+    if status.success() { Ok(()) } else { Err("iotide does not build".to_owned()) }
 }
 
 /// Returns where iotide lies once it is built.

@@ -1,4 +1,4 @@
-//! The release: built against an old C library, packed as a tarball, .deb and .rpm, and tried in clean systems.
+//! The release: built against an old C library, packed as a tarball, .deb, .rpm and wheel, and tried in clean systems.
 //!
 //! `cargo xtask dist` needs nothing but the package registries (zig and cargo-zigbuild come from PyPI), and dpkg-deb and rpmbuild for packages. What
 //! it packs depends on the commit alone: all times are the commit's, and no path of this machine is in the programs.
@@ -16,12 +16,15 @@ mod sbom;
 mod symbols;
 mod tree;
 mod trial;
+mod wheel;
 
 /// The oldest C library that the release runs with, and the Rust target it is built for.
 const GLIBC: (u32, u32) = (2, 17);
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 /// The tarball must not be larger.
 const MOST_BYTES: u64 = 15_000_000;
+/// Nor the wheel.
+const MOST_BYTES_OF_WHEEL: u64 = 20_000_000;
 /// The unwinder of GCC, as Debian and its like have it for linking.
 const UNWINDER: &str = "/usr/lib/x86_64-linux-gnu/libgcc_s.so.1";
 
@@ -67,6 +70,18 @@ impl Release {
         self.folder.join("out")
     }
 
+    /// Returns an environment of Python with these packages.
+    fn venv(&self, packages: &[&str]) -> Result<PathBuf, String> {
+        let venv = self.folder.join("venv");
+        let python = venv.join("bin/python3");
+        if !python.exists() {
+            run_in(repository(), Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+        }
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        run_in(repository(), Command::new(python).args(pip).args(packages))?;
+        Ok(venv)
+    }
+
     fn built(&self) -> PathBuf {
         target().join(TRIPLE).join("dist")
     }
@@ -79,7 +94,8 @@ fn pack(builds: bool) -> Result<Outcome, String> {
     }
     let program = release.built().join("iotide");
     let library = release.built().join("deps/libiotide.so");
-    for file in [&program, &library] {
+    let module = release.built().join("lib_iotide.so");
+    for file in [&program, &library, &module] {
         symbols::check(file, GLIBC)?;
     }
     let out = release.out();
@@ -91,45 +107,49 @@ fn pack(builds: bool) -> Result<Outcome, String> {
     packages::sources(&release, &out)?;
     packages::debs(&release, &tree, &out)?;
     packages::rpms(&release, &tree, &out)?;
+    let wheel = wheel::pack(&release, &module, &out)?;
     packages::checksums(&out)?;
     let size = fs::metadata(&tarball).map_err(said)?.len();
+    let size_of_wheel = fs::metadata(&wheel).map_err(said)?.len();
     print!("{}", output(Command::new("ls").arg("-l").arg(&out))?);
     println!(
-        "newest symbols: GLIBC_{}.{} or older; tarball {size} bytes of at most {MOST_BYTES}",
+        "newest symbols: GLIBC_{}.{} or older; tarball {size} bytes of at most {MOST_BYTES}, wheel {size_of_wheel} of at most \
+         {MOST_BYTES_OF_WHEEL}",
         GLIBC.0, GLIBC.1
     );
-    Ok(if size > MOST_BYTES { Outcome::Wanting } else { Outcome::Good })
+    let too_large = size > MOST_BYTES || size_of_wheel > MOST_BYTES_OF_WHEEL;
+    Ok(if too_large { Outcome::Wanting } else { Outcome::Good })
 }
 
-/// Builds the program and the library that it carries.
+/// Builds the program, the library that it carries, and the module of Python, which is both.
 fn build(release: &Release) -> Result<(), String> {
     // The analysis side alone is in no test: building it takes minutes.
     let analysis = ["check", "--locked", "--package", "iotide", "--no-default-features"];
     run_in(repository(), Command::new("cargo").args(analysis))?;
-    let venv = release.folder.join("venv");
-    if !venv.join("bin/cargo-zigbuild").exists() {
-        run_in(repository(), Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-        let pip = ["-m", "pip", "install", "--quiet", "ziglang==0.17.0", "cargo-zigbuild==0.24.0"];
-        run_in(repository(), Command::new(venv.join("bin/python3")).args(pip))?;
-    }
+    let venv = release.venv(&["ziglang==0.17.0", "cargo-zigbuild==0.24.0"])?;
     let path = std::env::var("PATH").unwrap_or_default();
     let home = std::env::var("CARGO_HOME").or_else(|_| Ok(std::env::var("HOME")? + "/.cargo"));
     let home = home.map_err(|_: std::env::VarError| "neither CARGO_HOME nor HOME is set")?;
     let here = repository().display();
     let flags = format!("--remap-path-prefix={home}=/cargo --remap-path-prefix={here}=/iotide");
     let c_flags = format!("-ffile-prefix-map={home}=/cargo -ffile-prefix-map={here}=/iotide");
-    let mut cargo = Command::new("cargo");
-    cargo
-        .args(["zigbuild", "--locked", "--profile", "dist", "--bin", "iotide", "--target"])
-        .arg(format!("{TRIPLE}.{}.{}", GLIBC.0, GLIBC.1))
-        .arg("--target-dir")
-        .arg(target())
-        .env("PATH", format!("{}:{path}", venv.join("bin").display()))
-        .env("RUSTFLAGS", flags)
-        .env("CFLAGS", c_flags)
-        .env("IOTIDE_UNWINDER", UNWINDER)
-        .env("SOURCE_DATE_EPOCH", &release.time);
-    run_in(repository(), &mut cargo)
+    // One after the other: a package has a program or a module.
+    for what in [&["--bin", "iotide"][..], &["--package", "iotide-python", "--lib"]] {
+        let mut cargo = Command::new("cargo");
+        cargo
+            .args(["zigbuild", "--locked", "--profile", "dist", "--target"])
+            .arg(format!("{TRIPLE}.{}.{}", GLIBC.0, GLIBC.1))
+            .arg("--target-dir")
+            .arg(target())
+            .args(what)
+            .env("PATH", format!("{}:{path}", venv.join("bin").display()))
+            .env("RUSTFLAGS", &flags)
+            .env("CFLAGS", &c_flags)
+            .env("IOTIDE_UNWINDER", UNWINDER)
+            .env("SOURCE_DATE_EPOCH", &release.time);
+        run_in(repository(), &mut cargo)?;
+    }
+    Ok(())
 }
 
 /// Runs a command in a folder; an error names it.

@@ -18,7 +18,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..SimulateOptions::default()
     };
     let report = simulate_io(&workload, &options, &mut |progress| {
-        if let Progress::Simulating { scenario } = progress {
+        if let Progress::Repeating { scenario, nth: 1, .. } = progress {
             println!("simulating: {scenario}");
         }
     })?;

@@ -41,4 +41,13 @@ pub enum Progress<'a> {
         /// Which.
         scenario: &'a str,
     },
+    /// One of them is being tried, once under each policy and again at random.
+    Repeating {
+        /// Which.
+        scenario: &'a str,
+        /// Number of the run, from 1.
+        nth: usize,
+        /// How many runs there are.
+        of: usize,
+    },
 }

@@ -307,7 +307,6 @@ pub fn simulate_io(
     let IoWorkload { name, workload, is_rr9537 } = workload;
     let mut report = SimulationReport::new(name, workload, options.repetitions, options.seed);
     for Scenario { name, mut settings, unknown } in options.scenarios(*is_rr9537) {
-        progress(Progress::Simulating { scenario: name });
         let is_drawn = options.draws && workload.jobs.len() <= MOST_DRAWN;
         settings.n_timeline_bins = if is_drawn { 400 } else { 0 };
         report.add_scenario(name, &settings, unknown);
@@ -316,7 +315,9 @@ pub fn simulate_io(
             .iter()
             .map(|policy| policy.contender(unknown, options.error, options.one_error)))
         .collect();
-        let outcomes = compare(workload, &contenders, &settings, options.repetitions, options.seed)
+        let of = contenders.len() * options.repetitions;
+        let tell = |n_done| progress(Progress::Repeating { scenario: name, nth: n_done + 1, of });
+        let outcomes = compare(workload, &contenders, &settings, options.repetitions, options.seed, tell)
             .map_err(Error::Simulation)?;
         for (policy, outcomes) in options.policies.iter().zip(&outcomes) {
             let published = Published::of(&policy.name()).filter(|_| *is_rr9537 && options.n_servers == 1);

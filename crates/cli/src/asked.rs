@@ -1,14 +1,18 @@
 //! A command that another program runs in its own process: what would be printed is kept, and handed over.
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io;
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Parser as _;
 use iotide_api::{Error, Input, OpenOptions};
+use iotide_formats::Watch;
+use iotide_report::text;
 
 use crate::ExitStatus;
 use crate::commands::{Daemon, InputArgs, advised, ask_daemon_at, get_from_daemon};
@@ -22,7 +26,7 @@ pub type Progress = Arc<dyn Fn(&str) + Send + Sync>;
 pub struct Asker {
     /// Hears how far the work is.
     pub progress: Option<Progress>,
-    /// Set to stop work that can be stopped; what was done by then is not an answer.
+    /// Set to stop the work where it next says how far it is; what was done by then is not an answer.
     pub stop: Arc<AtomicBool>,
     /// The daemon to ask, if it is not that of the settings.
     pub daemon: Option<Daemon>,
@@ -35,11 +39,38 @@ impl Asker {
         self.progress.is_some()
     }
 
+    /// Says how far the work is; unwinds if it is to stop.
     pub(crate) fn tell(&self, text: &str) {
         if let Some(progress) = &self.progress {
             progress(text);
         }
+        if self.stop.load(Ordering::Relaxed) {
+            // Not a panic, which would print. It unwinds the work, as far as `ask`.
+            resume_unwind(Box::new(Stopped));
+        }
     }
+
+    /// Says how many events have been read, from whatever thread reads.
+    fn watch(&self) -> Watch {
+        let (asker, n_read) = (self.clone(), AtomicU64::new(0));
+        Watch::new(move |n_more| {
+            let n_read = n_read.fetch_add(n_more, Ordering::Relaxed) + n_more;
+            asker.tell(&format!("{} read", text::counted(n_read, "event")));
+        })
+    }
+}
+
+/// Payload that unwinds when the work is to stop.
+struct Stopped;
+
+thread_local! {
+    /// Who hears how many events have been read, in this thread.
+    static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
+}
+
+/// Returns who hears how many events have been read.
+pub(crate) fn watch() -> Option<Watch> {
+    WATCH.with_borrow(Clone::clone)
 }
 
 /// A command's answer.
@@ -115,10 +146,17 @@ impl Write for Out {
 /// belongs into a process of its own.
 pub fn ask(args: Vec<OsString>, asker: Asker) -> Answered {
     ask_daemon_at(asker.daemon.clone());
+    WATCH.set(Some(asker.watch()));
     let held = Held { asker, out: Out::default(), words: None, notes: Vec::new(), faults: Vec::new() };
     let out = held.out();
     let mut ui = Ui::holding(held);
-    let status = crate::run_args(&mut ui, args);
+    let done = catch_unwind(AssertUnwindSafe(|| crate::run_args(&mut ui, args)));
+    WATCH.set(None);
+    let status = match done {
+        Ok(status) => status,
+        Err(cause) if cause.is::<Stopped>() => ExitStatus::Interrupted,
+        Err(cause) => resume_unwind(cause),
+    };
     let (words, notes, faults) =
         ui.into_held().map(|held| (held.words, held.notes, held.faults)).unwrap_or_default();
     let out = std::mem::take(&mut *out.0.lock().unwrap_or_else(PoisonError::into_inner));
@@ -131,8 +169,9 @@ pub fn ask_daemon(daemon: Option<Daemon>, path: &str) -> Result<Vec<u8>, Fault> 
     get_from_daemon(path).map_err(|error| Fault::of(&error))
 }
 
-/// Reads arguments that name traces and say how they are read, as those of `iotide info`.
-pub fn inputs(args: Vec<OsString>) -> Result<(Vec<Input>, OpenOptions), Fault> {
+/// Reads arguments that name traces and say how they are read, as those of `iotide info`. Reading with these options tells `asker` how far it is, and
+/// unwinds if it is to stop.
+pub fn inputs(args: Vec<OsString>, asker: &Asker) -> Result<(Vec<Input>, OpenOptions), Fault> {
     #[derive(clap::Parser)]
     struct Inputs {
         #[command(flatten)]
@@ -140,7 +179,7 @@ pub fn inputs(args: Vec<OsString>) -> Result<(Vec<Input>, OpenOptions), Fault> {
     }
     let args = Inputs::try_parse_from(args).map_err(|error| Fault::of_usage(&error))?;
     let options = args.input.options().map_err(|error| Fault::of(&error))?;
-    Ok((args.input.runs(), options))
+    Ok((args.input.runs(), OpenOptions { watch: Some(asker.watch()), ..options }))
 }
 
 impl From<Error> for Fault {
@@ -173,5 +212,23 @@ mod tests {
         let wrong = asked(&["detect", "--no-such-option", &path]);
         assert_eq!((wrong.status, wrong.faults[0].kind), (ExitStatus::Failed, FaultKind::Usage));
         assert!(wrong.faults[0].message.starts_with("unexpected argument '--no-such-option'"));
+    }
+
+    #[test]
+    fn work_that_is_stopped_ends_without_an_answer() {
+        let dir = iotide_testkit::FreshDir::new("asked-stopped");
+        let rows = "0,write,1,2,3\n".repeat(3 << 16);
+        let path = dir.write("run.csv", format!("rank,op,start,end,bytes\n{rows}"));
+        let args = ["iotide", "info", &path.display().to_string()].map(Into::into).to_vec();
+        let stop = Arc::new(AtomicBool::new(false));
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let (stopping, hearing) = (Arc::clone(&stop), Arc::clone(&heard));
+        let progress: Progress = Arc::new(move |text| {
+            hearing.lock().unwrap().push(text.to_owned());
+            stopping.store(true, Ordering::Relaxed);
+        });
+        let answered = ask(args, Asker { progress: Some(progress), stop, ..Asker::default() });
+        assert_eq!((answered.status, answered.out.len()), (ExitStatus::Interrupted, 0));
+        assert_eq!(*heard.lock().unwrap(), ["65\u{202f}536 events read"]);
     }
 }

@@ -52,6 +52,7 @@ pub use crate::{
     tmio::write::{TmioForm, TmioWriter},
     tracer::Life,
     tracer_totals::{GateTotals, TracerTotals, tracer_totals},
+    watch::Watch,
 };
 
 use crate::{
@@ -116,6 +117,7 @@ mod tmio;
 mod tracer;
 mod tracer_access;
 mod tracer_totals;
+mod watch;
 
 /// Opens a trace whose format its content tells.
 pub fn open(path: &Path) -> Result<Reader, ReadError> {
@@ -153,6 +155,8 @@ pub struct OpenOptions {
     pub darshan: DarshanOptions,
     /// The metric that is looked at in the place of bytes moved, of a source that has metrics by name ([`Format::has_metrics`]).
     pub metric: Option<String>,
+    /// Hears how many events have been read.
+    pub watch: Option<Watch>,
 }
 
 impl OpenOptions {
@@ -218,7 +222,7 @@ impl OpenOptions {
         if parts.is_empty() {
             return Err(unusable.into_iter().next().unwrap_or(ReadError::NoInput));
         }
-        Ok(Reader { parts, unusable, layers: self.layers, directory: None })
+        Ok(Reader { parts, unusable, layers: self.layers, directory: None, watch: self.watch.clone() })
     }
 
     /// Opens standard input.
@@ -273,7 +277,8 @@ impl OpenOptions {
         }
         let (darshan, metric) = (self.darshan, self.metric.clone());
         let parts = vec![Part { source: Source::Open(input), format, pattern, darshan, metric }];
-        Ok(Reader { parts, unusable: Vec::new(), layers: self.layers, directory: None })
+        let (layers, watch) = (self.layers, self.watch.clone());
+        Ok(Reader { parts, unusable: Vec::new(), layers, directory: None, watch })
     }
 }
 
@@ -287,6 +292,7 @@ pub struct Reader {
     layers: LayerChoice,
     /// Where the files were found, if nobody named them.
     directory: Option<PathBuf>,
+    watch: Option<Watch>,
 }
 
 #[derive(Debug)]
@@ -345,7 +351,7 @@ impl Reader {
         sink: &mut dyn EventSink,
     ) -> Result<(TraceInfo, Option<Census>), ReadError> {
         let numbers_processes = self.format().numbers_processes();
-        let Reader { parts, mut unusable, layers, directory } = self;
+        let Reader { parts, mut unusable, layers, directory, watch } = self;
         let n_files = parts.len() + unusable.len();
         let several_layers = parts.iter().any(|part| part.format.sees_several_layers());
         let mut filter = LayerFilter::new(sink, layers, several_layers);
@@ -361,6 +367,7 @@ impl Reader {
                 n_events: 0,
                 first_loss: None,
                 stopped: false,
+                watch: watch.as_ref(),
             };
             match read_part(part, n_files > 1, &mut run, &mut counted) {
                 Ok(part_info) => {
@@ -523,6 +530,7 @@ struct Counted<'a> {
     n_events: u64,
     first_loss: Option<Loss>,
     stopped: bool,
+    watch: Option<&'a Watch>,
 }
 
 impl EventSink for Counted<'_> {
@@ -577,6 +585,11 @@ impl Counted<'_> {
     #[inline]
     fn count(&mut self, mut event: Event) -> Event {
         self.n_events += 1;
+        if self.n_events.is_multiple_of(Watch::EVERY)
+            && let Some(watch) = self.watch
+        {
+            watch.tell(Watch::EVERY);
+        }
         if event.file != FileId::NONE {
             event.file = FileId(event.file.0.saturating_add(self.file_base));
         }

@@ -160,8 +160,8 @@ impl Darshan {
     #[new]
     #[pyo3(signature = (args, progress=None))]
     fn new(py: Python<'_>, args: Vec<OsString>, progress: Option<Py<PyAny>>) -> PyResult<Self> {
-        let opened = waiting(py, progress, move |_| {
-            let (inputs, options) = iotide_cli::inputs(with_program(args))?;
+        let opened = waiting(py, progress, move |asker| {
+            let (inputs, options) = iotide_cli::inputs(with_program(args), &asker)?;
             let [input] = inputs.as_slice() else {
                 let message = "a Darshan log is one file".to_owned();
                 return Err(Fault { kind: FaultKind::Usage, message, hint: None });

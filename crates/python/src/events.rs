@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use iotide_cli::{Fault, FaultKind};
+use iotide_cli::{Asker, Fault, FaultKind};
 use iotide_formats::{Conversion, ConvertError, OpenOptions, Target, convert};
 use iotide_trace::{AccessFacts, Event, EventSink, Grain, Layer, Loss, Op, TimeSpent, Timestamp};
 use pyo3::prelude::*;
@@ -31,7 +31,7 @@ pub(crate) fn read(
     args: Vec<OsString>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Table, About)> {
-    let spooled = waiting(py, progress, move |_| spool(args))?;
+    let spooled = waiting(py, progress, move |asker| spool(args, &asker))?;
     let (spool, Conversion { n_events, info, losses }) = spooled.map_err(|fault| exception(py, &fault))?;
     let job = info.job;
     let losses = losses.into_iter().map(|loss| loss.what).collect();
@@ -40,8 +40,8 @@ pub(crate) fn read(
 }
 
 /// Keeps the events in a temporary file.
-fn spool(args: Vec<OsString>) -> Result<(File, Conversion), Fault> {
-    let (inputs, options) = iotide_cli::inputs(with_program(args))?;
+fn spool(args: Vec<OsString>, asker: &Asker) -> Result<(File, Conversion), Fault> {
+    let (inputs, options) = iotide_cli::inputs(with_program(args), asker)?;
     let [input] = inputs.as_slice() else {
         let message = "a table of events is of one run; `one_run=True` reads several files as one";
         return Err(Fault { kind: FaultKind::Usage, message: message.to_owned(), hint: None });

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,23 @@ def test_each_question_has_the_document_of_the_command_line(run: Path, slow: Pat
     ]:
         assert answer.to_dict() == document(*args), args
         assert json.loads(answer.to_json()) == answer.to_dict()
+
+
+@pytest.mark.parametrize("question", ["info", "detect", "categorize"])
+def test_answers_about_real_traces_are_those_of_the_command_line(question: str, logs: Path) -> None:
+    # IOTIDE_ALL_TRACES=1 takes the large ones, too.
+    most = float("inf") if os.environ.get("IOTIDE_ALL_TRACES") else 20_000
+    files = sorted(path for path in (logs / "traces").rglob("*") if path.is_file() and path.stat().st_size <= most)
+    told = json.loads(command_line(question, "--format=json", *map(str, files), check=False).stdout)
+    stated = {run["source"]["path"]: run for run in told["runs"]}
+    assert len(stated) > 50
+    for path in map(str, files):
+        try:
+            answer = getattr(iotide, question)(path)
+        except iotide.Error:
+            assert path not in stated
+        else:
+            assert answer.to_dict()["runs"] == [stated[path]]
 
 
 def test_fields_are_attributes_and_those_of_an_only_run_are_the_answers(run: Path, slow: Path) -> None:
@@ -144,13 +162,11 @@ def test_progress_is_told(run: Path, slow: Path) -> None:
         iotide.compare(run, slow, progress=lambda text: 1 / 0)
 
 
-def test_labelling_is_mapped_over_processes_and_bags(tmp_path: Path) -> None:
+def test_labelling_is_mapped_over_processes(tmp_path: Path) -> None:
     paths = [str(write_run(tmp_path / f"run{i}.csv", period_s=5.0 + i)) for i in range(6)]
     one_by_one = [run.to_dict() for run in iotide.label_many(paths)]
     parts = [paths[:2], paths[2:4], paths[4:]]
     # Started anew rather than forked: threads of this process do not live on in a fork.
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         assert [run.to_dict() for labels in pool.map(iotide.label_many, parts) for run in labels] == one_by_one
-    bag = pytest.importorskip("dask.bag")
-    labelled = bag.from_sequence(paths, npartitions=3).map_partitions(iotide.label_many)
-    assert [run.to_dict() for run in labelled.compute(scheduler="threads")] == one_by_one
+    assert len(iotide.label_many([])) == 0 == len(list(iotide.label_many(iter([]))))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, List
 
 import iotide
 import pytest
@@ -147,7 +148,10 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("call", ["simulate_io('rr9537', repetitions=1000000)", "categorize(sys.argv[1])"])
+@pytest.mark.parametrize(
+    "call",
+    ["simulate_io('rr9537', repetitions=1000000)", "categorize(sys.argv[1])", "read(sys.argv[1])", "darshan(sys.argv[1])"],
+)
 def test_ctrl_c_ends_the_wait(call: str, tmp_path: Path) -> None:
     fifo = tmp_path / "never"
     os.mkfifo(fifo)
@@ -159,6 +163,35 @@ def test_ctrl_c_ends_the_wait(call: str, tmp_path: Path) -> None:
         asking.send_signal(signal.SIGINT)
         assert asking.stdout.readline() == "interrupted\n", asking.stderr and asking.stderr.read()
         asking.kill()
+
+
+def n_threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+@pytest.mark.parametrize("question", ["read", "detect", "info", "categorize", "simulate_io"])
+def test_long_work_says_how_far_it_is_and_ends_with_the_wait(question: str, tmp_path: Path) -> None:
+    if question == "simulate_io":
+        ask, told = lambda progress: iotide.simulate_io("mix", repetitions=1000, progress=progress), r"simulating: .* \(1 of \d+ runs\)"
+    else:
+        path = write_run(tmp_path / "large.csv", period_s=2.0, n_phases=50_000, n_ranks=4)
+        ask, told = lambda progress: getattr(iotide, question)(path, progress=progress), "65\u202f536 events read"
+    before = n_threads()
+    heard: List[str] = []
+
+    def refuse(text: str) -> None:
+        heard.append(text)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ask(refuse)
+    assert len(heard) == 1 and re.fullmatch(told, heard[0])
+    # Not the wait alone ends, but the work.
+    until(lambda: n_threads() <= before)
+    if question != "simulate_io":
+        heard.clear()
+        ask(heard.append)
+        assert heard[-1] == "196\u202f608 events read" and len(heard) == 3
 
 
 def test_other_threads_go_on(tmp_path: Path) -> None:

@@ -282,7 +282,7 @@ pub(crate) fn simulation(name: &str) -> SimulationReport {
     report.add_scenario("ideal", &settings, UnknownJobs::Together);
     for policy in [Policy::Unscheduled, Policy::Set10(UnknownJobs::Together)] {
         let contender = Contender { policy, knowledge: Knowledge::Given };
-        let outcomes = compare(&workload, &[contender], &settings, 3, 1).unwrap();
+        let outcomes = compare(&workload, &[contender], &settings, 3, 1, |_| {}).unwrap();
         report.add_policy(policy.name(), &outcomes[0], Published::of(policy.name()));
     }
     report

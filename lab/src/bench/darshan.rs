@@ -139,7 +139,7 @@ fn regions(path: &Path) -> Result<Vec<(usize, usize)>, String> {
     Ok(log.regions.iter().map(|region| (region.offset as usize, region.length as usize)).collect())
 }
 
-fn shared_log(name: &str) -> Option<PathBuf> {
+pub(super) fn shared_log(name: &str) -> Option<PathBuf> {
     let log = repository().parent()?.join("shared/data/traces/darshan").join(name);
     if !log.exists() {
         eprintln!("no shared data with {name}: not measured");

@@ -18,6 +18,7 @@ mod measure;
 mod mount;
 mod online;
 mod period;
+mod python;
 mod rpc;
 mod scaling;
 mod serve;
@@ -192,6 +193,11 @@ const BENCHES: &[Bench] = &[
     },
     Bench { name: "scaling-cpu", help: "CPU time of `model` against extrap", run: scaling::cpu_of_models },
     Bench {
+        name: "python",
+        help: "the Python package: reading, detecting and modelling, beside PyDarshan, FTIO's and Extra-P's API",
+        run: python::figures,
+    },
+    Bench {
         name: "refit",
         help: "CPU time of fitting an application's metrics anew when a run ends, as `serve` does",
         run: scaling::cpu_of_a_refit,
@@ -258,6 +264,8 @@ fn list() -> Outcome {
 /// Where measuring takes place: our program, the peers that are here, and a folder that goes away.
 struct Bed {
     iotide: PathBuf,
+    /// Whether what is measured is built first.
+    builds: bool,
     ftio: Option<PathBuf>,
     folder: PathBuf,
 }
@@ -275,7 +283,7 @@ impl Bed {
         let folder = std::env::temp_dir().join(format!("iotide-bench-{}", std::process::id()));
         std::fs::create_dir_all(&folder)
             .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-        Ok(Self { iotide, ftio, folder })
+        Ok(Self { iotide, builds: build, ftio, folder })
     }
 
     fn measure(&self, mut command: Command) -> Result<Cost, String> {

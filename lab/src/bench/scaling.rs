@@ -117,7 +117,7 @@ fn peer_command(extrap: &PathBuf, file: &Path, folder: &Path) -> Command {
 }
 
 /// Metrics that grow in different ways, five per cent of noise.
-fn measurements(axes: &[&[f64]], n_repetitions: usize, n_metrics: usize) -> String {
+pub(super) fn measurements(axes: &[&[f64]], n_repetitions: usize, n_metrics: usize) -> String {
     let mut rng = Rng(iotide_num::SplitMix64::new(11));
     let mut points: Vec<Vec<f64>> = vec![Vec::new()];
     for axis in axes {

@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn without_the_library_nothing_is_measured() {
         let dir = iotide_testkit::FreshDir::new("bench-library");
-        let bed = Bed { iotide: dir.join("iotide"), ftio: None, folder: dir.join("bed") };
+        let bed = Bed { iotide: dir.join("iotide"), builds: false, ftio: None, folder: dir.join("bed") };
         let error = bed.trace(&mut Command::new("true"), dir.path()).unwrap_err();
         assert!(error.starts_with("there is no ") && error.ends_with("libiotide.so"), "{error}");
     }

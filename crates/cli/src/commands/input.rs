@@ -168,6 +168,7 @@ impl ReadingArgs {
             layers,
             darshan: DarshanOptions { source, layers: of_darshan },
             metric: None,
+            watch: crate::asked::watch(),
         })
     }
 

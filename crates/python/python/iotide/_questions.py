@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
+from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, overload
 
-from ._answers import Answer, ModelAnswer, Progress, ask
+from ._answers import Answer, ModelAnswer, Progress, Told, ask, told_or_raise
 from ._arguments import Inputs
 from ._arguments import options as _options
 
@@ -166,12 +168,51 @@ class Labels(Answer):
         return iter(self.runs)
 
 
-def label_many(paths: Iterable[Any], *, workers: Optional[int] = None, progress: Progress = None, **options: Any) -> Labels:
+@overload
+def label_many(paths: Collection[Any], *, workers: Optional[int] = None, progress: Progress = None, **options: Any) -> Labels: ...
+@overload
+def label_many(paths: Iterator[Any], *, workers: Optional[int] = None, progress: Progress = None, **options: Any) -> Any: ...
+def label_many(paths: Iterable[Any], *, workers: Optional[int] = None, progress: Progress = None, **options: Any) -> Any:
     """Labels many runs, as ``iotide categorize`` does for these paths; ``workers`` of them at a time.
 
-    It is a function of a list of paths to a sequence of labelled runs: ``bag.map_partitions(iotide.label_many)`` labels on Dask.
+    It is a function of paths to a sequence of labelled runs, and can be mapped: ``bag.map_partitions(iotide.label_many)`` labels on Dask.
+
+    Of an iterator of Arrow batches with a column `path` it makes batches of `path` and `line`, and ``frame.mapInArrow(iotide.label_many,
+    "path string, line string")`` labels on Spark, one log at a time in each task. A line is that of ``runs.jsonl`` in the results of
+    ``iotide categorize --out``, or of ``rejected.jsonl`` for a log without labels; ``iotide categorize --merge`` takes files of lines.
     """
+    if hasattr(paths, "__next__"):
+        ahead = list(itertools.islice(paths, 1))
+        paths = itertools.chain(ahead, paths)
+        if not ahead or hasattr(ahead[0], "schema"):
+            return _labelled_batches(paths, {"jobs": workers or 1, **options}, progress)
     inputs = Inputs()
     files = inputs.paths(paths)
-    jobs = {} if workers is None else {"jobs": workers}
-    return ask(["categorize"], [*_options({**jobs, **options}), "--", *files], inputs, progress, Labels)
+    if not files:
+        # A part of a bag may be empty, which the command line would take for a mistake.
+        nothing = b'{"schema": "iotide/1", "command": "categorize", "runs": []}'
+        return Labels(["categorize"], ["--"], inputs, Told(0, nothing, None, [], []))
+    return ask(["categorize"], [*_options({"jobs": workers, **options}), "--", *files], inputs, progress, Labels)
+
+
+def _labelled_batches(batches: Iterator[Any], given: Mapping[str, Any], progress: Progress) -> Iterator[Any]:
+    """Labels the logs that Arrow batches name: a batch of lines for each."""
+    import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    text = pyarrow.string()
+    schema = pyarrow.schema([("path", text), ("line", text)])
+    for batch in batches:
+        column = batch.column("path") if "path" in batch.schema.names else batch.column(0)
+        inputs = Inputs()
+        files = [path for path in column.to_pylist() if path is not None]
+        folder = inputs.file("results")
+        lines: List[str] = []
+        if files:
+            # The whole of the archive that these logs are: job arrays of Slurm would label a part.
+            kept = ["--quiet", f"--out={folder}", "--shard=1/1"]
+            told_or_raise(["categorize", "--format=json", *kept, *_options(given), "--", *files], progress)
+        for name in ("runs.jsonl", "rejected.jsonl"):
+            if (folder / name).exists():
+                lines.extend((folder / name).read_text(encoding="utf-8").splitlines())
+        named = [json.loads(line)["source"]["path"] for line in lines]
+        yield pyarrow.RecordBatch.from_arrays([pyarrow.array(named, text), pyarrow.array(lines, text)], schema=schema)

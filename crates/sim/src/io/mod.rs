@@ -32,15 +32,19 @@ pub fn simulate(
 
 /// Runs a workload several times under each policy; the nth run of each meets the same chances.
 ///
-/// Only the first run of each has its jobs and its timeline kept.
+/// Only the first run of each has its jobs and its timeline kept. `tell` hears before each run how many are done.
 pub fn compare(
     workload: &Workload,
     contenders: &[Contender],
     settings: &IoSettings,
     n_repetitions: usize,
     seed: u64,
+    mut tell: impl FnMut(usize),
 ) -> Result<Vec<Vec<Outcome>>, SimulationError> {
-    let run = |contender: &Contender, repetition: usize| {
+    let mut n_done = 0;
+    let mut run = |contender: &Contender, repetition: usize| {
+        tell(n_done);
+        n_done += 1;
         let settings = IoSettings {
             n_timeline_bins: if repetition == 0 { settings.n_timeline_bins } else { 0 },
             ..settings.clone()
@@ -732,7 +736,7 @@ mod tests {
         let run = |seed| simulate(&workload, &SET10, &settings, seed).unwrap();
         assert_eq!(run(7), run(7));
         assert_ne!(run(7), run(8));
-        let all = compare(&workload, &[NONE, SET10], &settings, 3, 7).unwrap();
+        let all = compare(&workload, &[NONE, SET10], &settings, 3, 7, |_| {}).unwrap();
         assert_eq!(all[1][0], run(7));
         assert_eq!((all[1][1].io_slowdown, all[1][1].jobs.len()), (run(8).io_slowdown, 0));
     }

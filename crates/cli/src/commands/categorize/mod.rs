@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use iotide_analysis::CategoryMethod;
-use iotide_api::{Input, LabelOptions, LabelledRun, Labelling, Settings, label};
+use iotide_api::{Input, LabelOptions, LabelledRun, Labelling, OpenOptions, Settings, label};
 use iotide_archive::{
     ArchiveError, Folder, Job, Limits, Logs, Outputs, Progress, Shard, ShardError, compare, for_each_run,
     merge, statistics_of,
@@ -217,7 +217,8 @@ fn label_archive(
     let job = Job {
         logs,
         shard,
-        options: args.reading.options()?,
+        // It counts logs, and stops after those that are being read.
+        options: OpenOptions { watch: None, ..args.reading.options()? },
         labelling,
         limits: Limits {
             bytes: args.size_limit.saturating_mul(1 << 20),

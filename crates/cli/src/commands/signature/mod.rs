@@ -290,7 +290,11 @@ impl SignatureArgs {
 
     fn options(&self) -> anyhow::Result<SignatureOptions> {
         Ok(SignatureOptions {
-            open: OpenOptions { input_format: self.input_format, ..OpenOptions::default() },
+            open: OpenOptions {
+                input_format: self.input_format,
+                watch: crate::asked::watch(),
+                ..OpenOptions::default()
+            },
             direction: match self.mode {
                 ModeArg::Read => Direction::Read,
                 ModeArg::Write => Direction::Write,

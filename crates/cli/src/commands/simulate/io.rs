@@ -148,8 +148,8 @@ pub(crate) fn run(ui: &mut Ui, args: &IoArgs) -> anyhow::Result<ExitStatus> {
         bail!("--copies is about --from-traces: a workload says itself how often a job runs");
     }
     let report = simulate_io(&workload, &args.options(), &mut |progress| {
-        if let Progress::Simulating { scenario } = progress {
-            ui.progress(format_args!("simulating: {scenario}"));
+        if let Progress::Repeating { scenario, nth, of } = progress {
+            ui.progress(format_args!("simulating: {scenario} ({nth} of {of} runs)"));
         }
     });
     args.output.deliver(ui, &report.map_err(refused)?)?;
