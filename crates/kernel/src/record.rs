@@ -1,0 +1,332 @@
+//! Events become streams of records: one for each process and program, as the preloaded tracer writes them.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::path::PathBuf;
+
+use iotide_wire::{Call, EndReason, Flags, Layer, LossKind, NO_FILE, NO_POSITION, Op, Record, Total};
+
+use crate::bpf;
+use crate::calls::{self, CHDIR, Class, FCHDIR, Known, LIBAIO, N_CALLS, Place, URING};
+use crate::event::{Ended, Event, Side, What};
+use crate::names::{Key, Names};
+use crate::process::Process;
+use crate::stream::Stream;
+use crate::tracer::Lost;
+
+/// Where streams go, and what they leave out.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The trace's directory, which is there.
+    pub directory: PathBuf,
+    /// Paths to keep although they are left out otherwise: patterns with `:` between them.
+    pub include: Vec<u8>,
+    /// Paths to leave out.
+    pub exclude: Vec<u8>,
+    /// Name of the run.
+    pub run: Vec<u8>,
+    /// Host's name.
+    pub host: Vec<u8>,
+}
+
+/// Turns events into streams.
+pub struct Recorder {
+    settings: Settings,
+    known: Vec<Option<&'static Known>>,
+    processes: HashMap<u32, Process>,
+    names: Names,
+    /// The first stream that has ended: losses that belong to no process go there.
+    ended: Option<Stream>,
+    /// The first thing that went wrong.
+    failed: Option<io::Error>,
+    /// Whether processes are looked up by their numbers.
+    asks_proc: bool,
+}
+
+/// How often what is written grows, at least.
+const FLUSH_NS: u64 = 1_000_000_000;
+
+impl Recorder {
+    /// Begins a trace.
+    pub fn new(settings: Settings) -> Self {
+        let mut known = vec![None; N_CALLS];
+        for call in calls::KNOWN {
+            known[call.number as usize] = Some(call);
+        }
+        let names = Names::new(settings.include.clone(), settings.exclude.clone());
+        let asks_proc = crate::tracer::has_own_numbers().is_ok();
+        Self { settings, known, processes: HashMap::new(), names, ended: None, failed: None, asks_proc }
+    }
+
+    /// Takes what has happened.
+    pub fn take(&mut self, event: &Event<'_>) {
+        let pid = event.thread.pid;
+        match &event.what {
+            What::Made { made, .. } if made.pid == pid => {
+                self.process(pid).threads.insert(made.tid);
+            }
+            What::Made { made, at } => {
+                let child = self.process(pid).forked(made.pid, *at);
+                self.processes.insert(made.pid, child);
+            }
+            What::Program { parent, user, path, arguments, at } => {
+                let before = self.processes.remove(&pid);
+                let cwd = before.as_ref().and_then(|before| before.cwd.clone());
+                let files = before.as_ref().map(|before| before.files.clone());
+                self.end(before, EndReason::Exec);
+                let mut process = Process::new(pid, *at);
+                (process.facts.parent, process.facts.user) = (*parent, *user);
+                process.begin(path, arguments, self.asks_proc);
+                process.cwd = process.cwd.take().or(cwd);
+                process.files = files.unwrap_or_default();
+                self.processes.insert(pid, process);
+            }
+            What::Gone => {
+                let Some(process) = self.processes.get_mut(&pid) else { return };
+                process.threads.remove(&event.thread.tid);
+                if process.threads.is_empty() {
+                    let process = self.processes.remove(&pid);
+                    self.end(process, EndReason::Exit);
+                }
+            }
+            What::Ended(ended) => self.ended(pid, ended),
+        }
+    }
+
+    /// The process of that number; one whose beginning was lost is known by what `/proc` says of it.
+    fn process(&mut self, pid: u32) -> &mut Process {
+        let asks_proc = self.asks_proc;
+        self.processes.entry(pid).or_insert_with(|| {
+            let mut process = Process::new(pid, bpf::now().0);
+            process.begin(&[], &[], asks_proc);
+            process
+        })
+    }
+
+    fn end(&mut self, process: Option<Process>, reason: EndReason) {
+        let Some(Process { stream: Some(mut stream), .. }) = process else { return };
+        let written = stream.end(reason);
+        self.note(written);
+        self.ended.get_or_insert(stream);
+    }
+
+    fn note(&mut self, written: io::Result<()>) {
+        if let Err(error) = written {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn ended(&mut self, pid: u32, ended: &Ended<'_>) {
+        let (call, known) = match ended.call {
+            opcode @ LIBAIO.. => (calls::of_libaio(opcode - LIBAIO), None),
+            opcode @ URING.. => (calls::of_uring(opcode - URING), None),
+            CHDIR | FCHDIR => return self.moves(pid, ended),
+            number => {
+                let known = self.known.get(number as usize).copied().flatten();
+                (known.map(|known| known.call), known)
+            }
+        };
+        let Some(call) = call else { return };
+        let call = match ended.side {
+            Side::Write => calls::written_by(call),
+            _ => call,
+        };
+        let named = self.name(pid, ended, known);
+        let bytes = if ended.result > 0 { ended.result as u64 } else { 0 };
+        let moves_data = matches!(call.op(), Op::Read | Op::Write);
+        if !named.is_wanted {
+            if moves_data && bytes > 0 {
+                let process = self.process(pid);
+                process.totals.set(Total::ExcludedCalls, process.totals.get(Total::ExcludedCalls) + 1);
+                process.totals.set(Total::ExcludedBytes, process.totals.get(Total::ExcludedBytes) + bytes);
+            }
+            return;
+        }
+        let record = match known {
+            Some(known) => of_call(known, call, ended),
+            // What failed moved nothing, and the preloaded tracer has no record of it either.
+            None if ended.result < 0 => return,
+            None => of_request(call, ended),
+        };
+        if call.op() == Op::Map && record.flags.0 & Flags::FAILED == 0 && is_written_through(ended) {
+            let process = self.process(pid);
+            process.totals.set(Total::Mappings, process.totals.get(Total::Mappings) + 1);
+            process.totals.set(Total::MappedBytes, process.totals.get(Total::MappedBytes) + record.bytes);
+        }
+        let waited = known.is_none().then(|| ended.arguments[0].saturating_sub(ended.start));
+        let written = self.push(pid, named.path.as_deref(), record, waited);
+        self.note(written);
+    }
+
+    fn name(&mut self, pid: u32, ended: &Ended<'_>, known: Option<&Known>) -> crate::names::Named {
+        self.process(pid);
+        let Self { processes, names, asks_proc, .. } = self;
+        let Some(process) = processes.get_mut(&pid) else { return crate::names::Named::default() };
+        let key = (ended.inode != 0).then_some(Key { device: ended.device, inode: ended.inode });
+        match (known.map(|known| known.class), key) {
+            (Some(Class::Open | Class::OpenAt), Some(key)) => names.opened(process, ended, key, *asks_proc),
+            (Some(Class::Path | Class::PathAt), _) => names.of_path(process, ended, *asks_proc),
+            (_, Some(key)) => {
+                let named = names.of_file(process, ended.fd, key, known.is_some(), *asks_proc);
+                if known.is_some_and(|known| known.class == Class::Close) {
+                    process.files.remove(&ended.fd);
+                }
+                named
+            }
+            (_, None) => names.unknown(),
+        }
+    }
+
+    /// The process has gone to another directory.
+    fn moves(&mut self, pid: u32, ended: &Ended<'_>) {
+        let asks_proc = self.asks_proc;
+        let process = self.process(pid);
+        process.cwd = match ended.path {
+            Some(path) => process.whole(ended.arguments[0] as i32, path, asks_proc),
+            None => None,
+        };
+        if process.cwd.is_none() && asks_proc {
+            process.cwd = process.link("cwd");
+        }
+    }
+
+    fn push(&mut self, pid: u32, path: Option<&[u8]>, record: Record, waited: Option<u64>) -> io::Result<()> {
+        self.process(pid);
+        let Some(process) = self.processes.get_mut(&pid) else { return Ok(()) };
+        let stream = match &mut process.stream {
+            Some(stream) => stream,
+            none => none.insert(Stream::begin(&self.settings, &process.id, &process.facts)?),
+        };
+        stream.totals = process.totals;
+        let file = match path {
+            Some(path) => stream.file(path)?,
+            None => NO_FILE,
+        };
+        let mut record = Record { file, ..record };
+        if let Some(waited) = waited
+            && matches!(record.op(), Op::Read | Op::Write)
+        {
+            let place = record.position;
+            record.flags = record.flags.with(Flags::ASYNC);
+            record.position = waited.min(record.duration);
+            if place != NO_POSITION && file != NO_FILE {
+                let is_write = record.op() == Op::Write;
+                let flags = if is_write { record.flags.with(Flags::PLACED) } else { record.flags };
+                let flags = Flags(flags.0 & !Flags::ASYNC);
+                let where_to =
+                    Record { duration: 0, position: place, call: Call::of(Op::Place), flags, ..record };
+                stream.push(&where_to)?;
+                record.flags = record.flags.with(Flags::PLACED);
+            }
+        }
+        stream.push(&record)?;
+        if record.start.saturating_add(record.duration) > stream.flushed_ns + FLUSH_NS {
+            stream.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Writes what waits, so that a trace can be read while it grows.
+    pub fn flush(&mut self) {
+        let written = self.processes.values_mut().filter_map(|process| process.stream.as_mut());
+        let written = written.map(Stream::flush).collect::<io::Result<()>>();
+        self.note(written);
+    }
+
+    /// Ends the trace: what still runs has no end, and what was lost is stated. Returns the first thing that went wrong.
+    pub fn finish(mut self, lost: Lost) -> io::Result<()> {
+        let processes: Vec<_> = self.processes.drain().map(|(_, process)| process).collect();
+        for mut process in processes {
+            if self.asks_proc && process.link("exe").is_some() {
+                let written = process.stream.as_mut().map_or(Ok(()), Stream::flush);
+                self.note(written);
+                if let Some(stream) = process.stream {
+                    self.ended.get_or_insert(stream);
+                }
+            } else {
+                self.end(Some(process), EndReason::Exit);
+            }
+        }
+        let losses = [
+            (LossKind::RingFull, lost.ring_full),
+            (LossKind::Foreign, lost.foreign),
+            (LossKind::LongBatch, lost.batch),
+            (LossKind::TooManyRequests, lost.requests),
+        ];
+        if losses.iter().any(|(_, n)| *n > 0) {
+            let mut stream = match self.ended.take() {
+                Some(stream) => stream,
+                None => {
+                    // Nothing was recorded of anybody: what was lost is still to be said.
+                    let process = Process::new(std::process::id(), bpf::now().0);
+                    Stream::begin(&self.settings, &process.id, &process.facts)?
+                }
+            };
+            let written = stream.lose(&losses);
+            self.note(written);
+        }
+        self.failed.map_or(Ok(()), Err)
+    }
+}
+
+/// The record of a call, but for its file.
+fn of_call(known: &Known, call: Call, ended: &Ended<'_>) -> Record {
+    let [second, fourth, sixth] = ended.arguments;
+    let (outcome, failed) = match ended.result {
+        error @ ..0 => (error.unsigned_abs(), Flags::FAILED),
+        result => (result as u64, 0),
+    };
+    let moves_data = matches!(call.op(), Op::Read | Op::Write);
+    let moved = if failed == 0 && moves_data { outcome } else { 0 };
+    let stood = ended.position.wrapping_sub(moved);
+    let position = match known.place {
+        // An offset that the program keeps itself is not looked at.
+        Place::Stood if ended.side == Side::Read && (known.class == Class::Send || second != 0) => NO_POSITION,
+        Place::Stood if ended.side == Side::Write && known.class == Class::Copy && fourth != 0 => NO_POSITION,
+        Place::Stood => stood,
+        Place::Fourth if fourth == NO_POSITION => stood,
+        Place::Fourth => fourth,
+        Place::Sixth => sixth,
+        Place::Result if failed == 0 => outcome,
+        Place::Result | Place::None => NO_POSITION,
+    };
+    let bytes = match (failed, call.op()) {
+        (Flags::FAILED, _) | (_, Op::Read | Op::Write) => outcome,
+        (_, Op::Map) => second,
+        _ => 0,
+    };
+    Record {
+        start: ended.start,
+        duration: ended.end.saturating_sub(ended.start),
+        bytes,
+        position,
+        file: NO_FILE,
+        calls: 1,
+        call,
+        flags: Flags::of(Layer::Posix).with(failed),
+    }
+}
+
+/// Whether what is written to a mapping reaches its file: nobody sees when.
+fn is_written_through(ended: &Ended<'_>) -> bool {
+    let (protection, flags) = (ended.position as i32, ended.arguments[1] as i32);
+    flags & libc::MAP_TYPE != libc::MAP_PRIVATE && protection & libc::PROT_WRITE != 0
+}
+
+/// The record of a request, but for its file; where it goes stands in its position.
+fn of_request(call: Call, ended: &Ended<'_>) -> Record {
+    let moves_data = matches!(call.op(), Op::Read | Op::Write);
+    Record {
+        start: ended.start,
+        duration: ended.end.saturating_sub(ended.start),
+        bytes: if moves_data { ended.result as u64 } else { 0 },
+        position: if moves_data { ended.position } else { NO_POSITION },
+        file: NO_FILE,
+        calls: 1,
+        call,
+        flags: Flags::of(Layer::Posix),
+    }
+}
+
+/// Threads of a process, by their numbers.
+pub(crate) type Threads = HashSet<u32>;
