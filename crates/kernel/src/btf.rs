@@ -162,9 +162,28 @@ mod tests {
     fn nested() -> Vec<u8> {
         let names = b"\0outer\0a\0b\0c\0";
         let types: [u32; 4 + 9 + 9] = [
-            0, 1 << 24, 4, 32, // 1: a number
-            0, 4 << 24 | 2, 8, 9, 1, 0, 11, 1, 32, // 2: the inner structure: b, c
-            1, 4 << 24 | 2, 12, 7, 1, 0, 0, 2, 32, // 3: the outer: a, inner
+            0,
+            1 << 24,
+            4,
+            32, // 1: a number
+            0,
+            4 << 24 | 2,
+            8,
+            9,
+            1,
+            0,
+            11,
+            1,
+            32, // 2: the inner structure: b, c
+            1,
+            4 << 24 | 2,
+            12,
+            7,
+            1,
+            0,
+            0,
+            2,
+            32, // 3: the outer: a, inner
         ];
         let len = types.len() as u32 * 4;
         let header = [u32::from(MAGIC) | 1 << 16, 24, 0, len, len, names.len() as u32];

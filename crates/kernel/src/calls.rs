@@ -38,7 +38,8 @@ pub(crate) const N_CALLS: usize = 512;
 pub(crate) const FOREIGN: u8 = 0x80;
 /// The calls of a program of 32 bits that move data: read, write, pread64, pwrite64, readv, writev, preadv, pwritev, preadv2, pwritev2,
 /// sendfile, sendfile64, splice, copy_file_range, io_submit, io_uring_enter.
-const FOREIGN_CALLS: [usize; 16] = [3, 4, 180, 181, 145, 146, 333, 334, 378, 379, 187, 239, 313, 377, 248, 426];
+const FOREIGN_CALLS: [usize; 16] =
+    [3, 4, 180, 181, 145, 146, 333, 334, 378, 379, 187, 239, 313, 377, 248, 426];
 
 /// Where the requests of an `io_uring` are numbered from, among calls; by their opcodes.
 pub(crate) const URING: u32 = 1000;

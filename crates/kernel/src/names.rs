@@ -1,6 +1,9 @@
 //! Files by their inodes, and their paths: as the program named them when it opened them, or as `/proc` shows them while they are open.
 
 use std::collections::HashMap;
+use std::fs::Metadata;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 
 use iotide_wire::is_traced;
@@ -13,6 +16,14 @@ use crate::process::Process;
 pub(crate) struct Key {
     pub(crate) device: u32,
     pub(crate) inode: u64,
+}
+
+impl Key {
+    /// The key of a file by its number and that of its device, which the kernel puts together in another way than it tells programs.
+    fn of(file: &Metadata) -> Self {
+        let (major, minor) = (libc::major(file.dev()), libc::minor(file.dev()));
+        Self { device: major << 20 | minor, inode: file.ino() }
+    }
 }
 
 /// A file, if its path is known, and whether it is recorded.
@@ -38,7 +49,17 @@ const MOST_DESCRIPTORS: usize = 1024;
 
 impl Names {
     pub(crate) fn new(include: Vec<u8>, exclude: Vec<u8>) -> Self {
-        Self { include, exclude, of_files: HashMap::new(), wanted: HashMap::new() }
+        let mut names = Self { include, exclude, of_files: HashMap::new(), wanted: HashMap::new() };
+        // A program that is started here inherits these, and may be gone before anybody can ask what they are.
+        for fd in 0..=2 {
+            let link = format!("/proc/self/fd/{fd}");
+            if let (Ok(path), Ok(file)) = (std::fs::read_link(&link), std::fs::metadata(&link))
+                && file.is_file()
+            {
+                names.learn(Key::of(&file), Some(path.into_os_string().into_vec().into()));
+            }
+        }
+        names
     }
 
     /// A file without a name is recorded: nothing says that it is to be left out.

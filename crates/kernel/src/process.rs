@@ -150,9 +150,7 @@ mod tests {
 
     #[test]
     fn a_path_keeps_what_a_link_could_change() {
-        for (path, whole) in
-            [("/a//b/./c", "/a/b/c"), ("/", "/"), ("/a/../b", "/a/../b"), ("//a/", "/a")]
-        {
+        for (path, whole) in [("/a//b/./c", "/a/b/c"), ("/", "/"), ("/a/../b", "/a/../b"), ("//a/", "/a")] {
             assert_eq!(&*tidied(path.as_bytes()), whole.as_bytes(), "{path}");
         }
     }

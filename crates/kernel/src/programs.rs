@@ -425,11 +425,9 @@ pub(crate) fn enter(layout: &Layout, maps: &Maps) -> Option<Code> {
         p.descriptor(regs::DI);
         p.file_of_descriptor(other);
         p.only_regular(other);
-        for (from, to) in [
-            (slot::INODE, task::INODE),
-            (slot::DEVICE, task::DEVICE),
-            (slot::POSITION, task::POSITION),
-        ] {
+        for (from, to) in
+            [(slot::INODE, task::INODE), (slot::DEVICE, task::DEVICE), (slot::POSITION, task::POSITION)]
+        {
             p.asm.load(W64, R1, FP, from);
             p.asm.store(W64, R9, to, R1);
         }
@@ -509,11 +507,9 @@ fn exit_of(p: &mut Build<'_>, class: Class) {
             p.put_call(KIND_CALL);
         }
         Class::Close => {
-            for (from, to) in [
-                (task::INODE, slot::INODE),
-                (task::DEVICE, slot::DEVICE),
-                (task::POSITION, slot::POSITION),
-            ] {
+            for (from, to) in
+                [(task::INODE, slot::INODE), (task::DEVICE, slot::DEVICE), (task::POSITION, slot::POSITION)]
+            {
                 p.asm.load(W64, R1, R9, from);
                 p.asm.store(W64, FP, to, R1);
             }
@@ -880,10 +876,9 @@ pub(crate) fn batch_begins(layout: &Layout, maps: &Maps) -> Option<Code> {
             p.keep_key(slot::PATH);
             p.asm.load(W64, R1, R9, task::START);
             p.asm.store(W64, FP, slot::REQUEST + request::START, R1);
-            for (from, to) in [
-                (slot::BLOCK + libaio::POSITION, request::POSITION),
-                (slot::INODE, request::INODE),
-            ] {
+            for (from, to) in
+                [(slot::BLOCK + libaio::POSITION, request::POSITION), (slot::INODE, request::INODE)]
+            {
                 p.asm.load(W64, R1, FP, from);
                 p.asm.store(W64, FP, slot::REQUEST + to, R1);
             }

@@ -281,7 +281,9 @@ fn of_call(known: &Known, call: Call, ended: &Ended<'_>) -> Record {
     let stood = ended.position.wrapping_sub(moved);
     let position = match known.place {
         // An offset that the program keeps itself is not looked at.
-        Place::Stood if ended.side == Side::Read && (known.class == Class::Send || second != 0) => NO_POSITION,
+        Place::Stood if ended.side == Side::Read && (known.class == Class::Send || second != 0) => {
+            NO_POSITION
+        }
         Place::Stood if ended.side == Side::Write && known.class == Class::Copy && fourth != 0 => NO_POSITION,
         Place::Stood => stood,
         Place::Fourth if fourth == NO_POSITION => stood,

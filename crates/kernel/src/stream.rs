@@ -1,11 +1,11 @@
 //! One process's file in the trace directory.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::ffi::OsStr;
 
 use iotide_wire::{
     BlockHeader, BlockKind, ClockKind, End, EndReason, Facts, LossEntries, LossKind, PathEntry, Record,

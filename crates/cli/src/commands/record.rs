@@ -28,8 +28,8 @@ mod kernel;
 mod live;
 mod stream;
 
-pub(super) use live::usable_directory as pages_directory;
 use kernel::Kernel;
+pub(super) use live::usable_directory as pages_directory;
 use stream::Listener;
 
 /// Run a program and trace its I/O

@@ -1,6 +1,7 @@
 //! `iotide record --kernel`: the kernel reports the calls of a program, and of all that it starts.
 
 use std::env;
+use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
@@ -58,10 +59,13 @@ pub(super) fn run(
     }
     let mut command = Command::new(&args.program[0]);
     command.args(&args.program[1..]);
-    let recorder = Recorder::new(settings(args, directory, rank));
+    if let Some(names) = &args.rank_from {
+        command.env("IOTIDE_RANK_FROM", names);
+    }
+    let settings = settings(args, directory, rank);
     let is_over = AtomicBool::new(false);
     let (status, recorded) = scope(|scope| {
-        let reading = scope.spawn(|| read(&tracer, events, recorder, &is_over));
+        let reading = scope.spawn(|| read(&tracer, events, settings, &is_over));
         let status = child::run_by(&mut command, |command| tracer.spawn(command));
         is_over.store(true, Relaxed);
         (status, reading.join())
@@ -80,18 +84,16 @@ fn refused(missing: Missing) -> anyhow::Error {
         Missing::Rights(_) => {
             "run as root, or `setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep` on iotide; without `--kernel` no rights are needed"
         }
-        _ => "`iotide record --kernel=check` says what this machine can do; without `--kernel` the preloaded tracer records",
+        _ => {
+            "`iotide record --kernel=check` says what this machine can do; without `--kernel` the preloaded tracer records"
+        }
     };
     Err::<(), _>(missing).hint(advice).map_or_else(|error| error, |()| anyhow!("not refused"))
 }
 
 /// Empties the ring until the program is over, and then to its end.
-fn read(
-    tracer: &Tracer,
-    mut events: Events,
-    mut recorder: Recorder,
-    is_over: &AtomicBool,
-) -> io::Result<()> {
+fn read(tracer: &Tracer, mut events: Events, settings: Settings, is_over: &AtomicBool) -> io::Result<()> {
+    let mut recorder = Recorder::new(settings);
     let mut n_idle = 0;
     loop {
         // Asked before: what comes after the end of the program is of nobody we wait for.
@@ -121,12 +123,13 @@ fn settings(args: &RecordArgs, directory: &Path, rank: Option<&Rank>) -> Setting
         }
         all
     };
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let run = env::var_os("IOTIDE_RUN").map(OsStringExt::into_vec);
     Settings {
         directory: directory.to_owned(),
         include: patterns("IOTIDE_INCLUDE", &args.include),
         exclude: patterns("IOTIDE_EXCLUDE", &args.exclude),
         run: run.unwrap_or_else(|| run_name(&args.program[0], rank).into_bytes()),
-        host: rustix::system::uname().nodename().to_bytes().to_vec(),
+        host: host.trim_end().into(),
     }
 }
