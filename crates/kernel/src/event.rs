@@ -77,7 +77,7 @@ pub struct Ended<'a> {
     /// The descriptor.
     pub fd: i32,
     /// The second, fourth and sixth arguments. Of a call with a path, the second is the directory where it begins; of a
-    /// request, it is when the program began to wait for it.
+    /// request, when the program began to wait for it; of a call that copies, where it keeps the offset that it reads from.
     pub arguments: [u64; 3],
     /// The path that the program named.
     pub path: Option<&'a [u8]>,

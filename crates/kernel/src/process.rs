@@ -45,6 +45,8 @@ pub(crate) struct Process {
     pub(crate) files: HashMap<i32, (Key, Rc<[u8]>)>,
     pub(crate) totals: Totals,
     pub(crate) stream: Option<Stream>,
+    /// Whether it writes a stream of its own, by the preloaded library: then only what that cannot see is recorded here.
+    pub(crate) records_itself: bool,
 }
 
 impl Process {
@@ -57,10 +59,11 @@ impl Process {
             files: HashMap::new(),
             totals: Totals::default(),
             stream: None,
+            records_itself: false,
         }
     }
 
-    /// The process that it makes: another, with the same files open.
+    /// What it begins with that it makes, or becomes: the same files, the same directory, the same place among the ranks.
     pub(crate) fn forked(&self, pid: u32, start_ns: u64) -> Self {
         let facts = Facts { parent: self.id.pid, ..self.facts.clone() };
         let (cwd, files) = (self.cwd.clone(), self.files.clone());
@@ -74,7 +77,10 @@ impl Process {
         if !asks_proc {
             return;
         }
-        self.cwd = self.link("cwd");
+        // What is known from events is right for this moment; what `/proc` says is so for a later one.
+        if self.cwd.is_none() {
+            self.cwd = self.link("cwd");
+        }
         if let Some(path) = self.link("exe") {
             self.facts.program = path.to_vec();
         }
@@ -82,6 +88,10 @@ impl Process {
             self.facts.command = self.read("cmdline", 1024);
         }
         let environment = self.read("environ", LONGEST_ENVIRONMENT);
+        if environment.is_empty() {
+            // It is gone by now, and most likely had what it inherited.
+            return;
+        }
         let variable = |name: &[u8]| {
             let mut entries = environment.split(|byte| *byte == 0);
             let value = entries.find_map(|entry| entry.strip_prefix(name)?.strip_prefix(b"="));
@@ -128,6 +138,11 @@ impl Process {
         };
         Some(tidied(&[&from, &b"/"[..], path].concat()))
     }
+}
+
+/// The working directory of this process.
+pub(crate) fn own_directory() -> Option<Rc<[u8]>> {
+    std::env::current_dir().ok().map(|path| path.into_os_string().into_vec().into())
 }
 
 /// A path without detours that change nothing. `..` stays: behind a link it leads elsewhere.

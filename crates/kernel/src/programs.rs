@@ -299,14 +299,14 @@ impl Build<'_> {
     }
 
     /// Fills in the call that has ended: its times, its result, its file, its arguments.
-    fn fill_call(&mut self) {
+    fn fill_call(&mut self, second: i16) {
         self.asm.load(W64, R1, FP, slot::CALL);
         self.asm.store(W32, R8, at::CALL, R1);
         self.copy(R9, task::START, at::START);
         self.copy(FP, slot::NOW, at::END);
         self.asm.store(W64, R8, at::RESULT, R7);
         self.fill_file();
-        for (register, to) in [(regs::SI, at::SECOND), (regs::R10, at::FOURTH), (regs::R9, at::SIXTH)] {
+        for (register, to) in [(second, at::SECOND), (regs::R10, at::FOURTH), (regs::R9, at::SIXTH)] {
             self.copy(R6, register, to);
         }
     }
@@ -321,9 +321,14 @@ impl Build<'_> {
     }
 
     /// Writes the event of a call whose file is on the stack.
-    fn put_call(&mut self, kind: u32) {
+    fn put_call(&mut self) {
+        self.put_side(KIND_CALL, regs::SI);
+    }
+
+    /// The same, with what is in the register `second` in the place of the second argument.
+    fn put_side(&mut self, kind: u32, second: i16) {
         self.reserve(kind, event::HEAD);
-        self.fill_call();
+        self.fill_call(second);
         self.submit();
     }
 
@@ -342,14 +347,14 @@ impl Build<'_> {
     fn put_path(&mut self) {
         let (fits, done) = (self.asm.label(), self.asm.label());
         self.reserve(KIND_CALL, event::HEAD + event::SHORT_PATH);
-        self.fill_call();
+        self.fill_call(regs::SI);
         self.read_path(event::SHORT_PATH);
         self.asm.jump(If::NotEqual, R0, event::SHORT_PATH as i32, fits);
         self.asm.set(R1, R8);
         self.asm.set(R2, NO_WAKE_UP);
         self.asm.call(helper::DISCARD);
         self.reserve(KIND_CALL, event::HEAD + event::LONG_PATH);
-        self.fill_call();
+        self.fill_call(regs::SI);
         self.read_path(event::LONG_PATH);
         self.submit();
         self.asm.goto(done);
@@ -504,7 +509,7 @@ fn exit_of(p: &mut Build<'_>, class: Class) {
                 p.asm.load(W64, R1, R6, regs::DX);
                 p.asm.store(W64, FP, slot::POSITION, R1);
             }
-            p.put_call(KIND_CALL);
+            p.put_call();
         }
         Class::Close => {
             for (from, to) in
@@ -514,7 +519,7 @@ fn exit_of(p: &mut Build<'_>, class: Class) {
                 p.asm.store(W64, FP, to, R1);
             }
             p.descriptor(regs::DI);
-            p.put_call(KIND_CALL);
+            p.put_call();
         }
         Class::Open | Class::OpenAt => {
             p.asm.jump(If::SignedBelow, R7, 0, p.out);
@@ -529,12 +534,12 @@ fn exit_of(p: &mut Build<'_>, class: Class) {
             path_of(p, class == Class::PathAt);
             p.put_path();
         }
-        Class::Send => between(p, regs::SI, regs::DI),
-        Class::Copy => between(p, regs::DI, regs::DX),
+        Class::Send => between(p, regs::SI, regs::DI, regs::DX),
+        Class::Copy => between(p, regs::DI, regs::DX, regs::SI),
         Class::Bare => {
             p.asm.jump(If::SignedBelow, R7, 0, p.out);
             p.descriptor(regs::DI);
-            p.put_call(KIND_CALL);
+            p.put_call();
         }
         Class::Submit => {
             let some = p.asm.label();
@@ -579,14 +584,15 @@ fn path_of(p: &mut Build<'_>, has_directory: bool) {
     }
 }
 
-/// Writes one event for each side of a call that copies from one descriptor to another.
-fn between(p: &mut Build<'_>, from: i16, to: i16) {
+/// Writes one event for each side of a call that copies from one descriptor to another; `kept` says where the program keeps the offset of
+/// the side that is read.
+fn between(p: &mut Build<'_>, from: i16, to: i16, kept: i16) {
     for (register, kind) in [(from, event::KIND_READ_SIDE), (to, event::KIND_WRITE_SIDE)] {
         let next = p.asm.label();
         p.descriptor(register);
         p.file_of_descriptor(next);
         p.only_regular(next);
-        p.put_call(kind);
+        p.put_side(kind, kept);
         p.asm.bind(next);
     }
 }
@@ -805,6 +811,12 @@ impl Build<'_> {
         self.asm.store(W64, FP, slot::CLASS, R1);
         entry(self, next);
         self.asm.bind(next);
+        // All ways here leave the same behind: the verifier then walks one of them, in a fifth of the time.
+        self.asm.set(R8, 0);
+        let places = [slot::PATH, slot::DEVICE, slot::INODE, slot::POSITION, slot::SCRATCH, slot::FD];
+        for place in (slot::BLOCK..slot::CONTEXT).step_by(8).chain(places) {
+            self.asm.store(W64, FP, place, R8);
+        }
         self.asm.op(Op::Add, R7, 1);
         self.asm.goto(again);
         self.asm.bind(more);

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use iotide_wire::{Call, EndReason, Flags, Layer, LossKind, NO_FILE, NO_POSITION, Op, Record, Total};
@@ -10,7 +11,7 @@ use crate::bpf;
 use crate::calls::{self, CHDIR, Class, FCHDIR, Known, LIBAIO, N_CALLS, Place, URING};
 use crate::event::{Ended, Event, Side, What};
 use crate::names::{Key, Names};
-use crate::process::Process;
+use crate::process::{Process, own_directory};
 use crate::stream::Stream;
 use crate::tracer::Lost;
 
@@ -27,6 +28,8 @@ pub struct Settings {
     pub run: Vec<u8>,
     /// Host's name.
     pub host: Vec<u8>,
+    /// Whether programs have the preloaded library, too, and write to the same directory: what it records is then left to it.
+    pub is_beside_library: bool,
 }
 
 /// Turns events into streams.
@@ -71,14 +74,17 @@ impl Recorder {
             }
             What::Program { parent, user, path, arguments, at } => {
                 let before = self.processes.remove(&pid);
-                let cwd = before.as_ref().and_then(|before| before.cwd.clone());
-                let files = before.as_ref().map(|before| before.files.clone());
+                let mut process = match &before {
+                    Some(before) => before.forked(pid, *at),
+                    None => Process::new(pid, *at),
+                };
                 self.end(before, EndReason::Exec);
-                let mut process = Process::new(pid, *at);
                 (process.facts.parent, process.facts.user) = (*parent, *user);
+                if *parent == std::process::id() && process.cwd.is_none() {
+                    // We have started it, where we are.
+                    process.cwd = own_directory();
+                }
                 process.begin(path, arguments, self.asks_proc);
-                process.cwd = process.cwd.take().or(cwd);
-                process.files = files.unwrap_or_default();
                 self.processes.insert(pid, process);
             }
             What::Gone => {
@@ -132,6 +138,10 @@ impl Recorder {
             _ => call,
         };
         let named = self.name(pid, ended, known);
+        if self.settings.is_beside_library && self.is_left_to_library(pid, call, ended, named.path.as_deref())
+        {
+            return;
+        }
         let bytes = if ended.result > 0 { ended.result as u64 } else { 0 };
         let moves_data = matches!(call.op(), Op::Read | Op::Write);
         if !named.is_wanted {
@@ -156,6 +166,22 @@ impl Recorder {
         let waited = known.is_none().then(|| ended.arguments[0].saturating_sub(ended.start));
         let written = self.push(pid, named.path.as_deref(), record, waited);
         self.note(written);
+    }
+
+    /// Whether the preloaded library records a call. It does so in a process that has opened a stream, which it does at the first call that it
+    /// records: what was recorded here before is given up then. Requests of an `io_uring` are all that it cannot see in such a process.
+    fn is_left_to_library(&mut self, pid: u32, call: Call, ended: &Ended<'_>, path: Option<&[u8]>) -> bool {
+        let in_trace = |path: &[u8]| {
+            let rest = path.strip_prefix(self.settings.directory.as_os_str().as_bytes());
+            rest.is_some_and(|rest| rest.starts_with(b"/") && rest.ends_with(b".iot"))
+        };
+        if call.op() == Op::Open && path.is_some_and(in_trace) {
+            let process = self.process(pid);
+            process.records_itself = true;
+            let given_up = process.stream.take().map_or(Ok(()), Stream::give_up);
+            self.note(given_up);
+        }
+        self.process(pid).records_itself && !(URING..LIBAIO).contains(&ended.call)
     }
 
     fn name(&mut self, pid: u32, ended: &Ended<'_>, known: Option<&Known>) -> crate::names::Named {
@@ -228,8 +254,8 @@ impl Recorder {
 
     /// Writes what waits, so that a trace can be read while it grows.
     pub fn flush(&mut self) {
-        let written = self.processes.values_mut().filter_map(|process| process.stream.as_mut());
-        let written = written.map(Stream::flush).collect::<io::Result<()>>();
+        let mut written = self.processes.values_mut().filter_map(|process| process.stream.as_mut());
+        let written = written.try_for_each(Stream::flush);
         self.note(written);
     }
 

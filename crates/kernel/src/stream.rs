@@ -6,6 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
 
 use iotide_wire::{
     BlockHeader, BlockKind, ClockKind, End, EndReason, Facts, LossEntries, LossKind, PathEntry, Record,
@@ -21,6 +22,7 @@ const FULL: usize = 1600;
 
 /// A stream that is being written.
 pub(crate) struct Stream {
+    path: PathBuf,
     out: File,
     sequence: u64,
     n_records: u64,
@@ -43,7 +45,8 @@ impl Stream {
         options.append(true).create_new(true).mode(0o644).custom_flags(libc::O_NOFOLLOW);
         let (nanos, realtime_offset_ns) = bpf::now();
         let mut stream = Self {
-            out: options.open(path)?,
+            out: options.open(&path)?,
+            path,
             sequence: 0,
             n_records: 0,
             names: HashMap::new(),
@@ -131,6 +134,11 @@ impl Stream {
         self.records = records;
         self.records.clear();
         Ok(())
+    }
+
+    /// Removes the file: another tracer has it all.
+    pub(crate) fn give_up(self) -> io::Result<()> {
+        std::fs::remove_file(self.path)
     }
 
     /// States losses.

@@ -15,6 +15,7 @@
 //! | `IOTIDE_GATE_BYPASS` | bytes up to which a request is not held | 16384 |
 //! | `IOTIDE_GATE_PATIENCE` | seconds after which a request goes on without the arbiter's leave | 60 |
 //! | `IOTIDE_NESTED` | `1`: also record what MPI does to its files for an MPI-IO call | only the call itself |
+//! | `IOTIDE_BESIDE_KERNEL` | `1`: the kernel's tracer records what passes us by, so that it is no loss | it is a loss |
 //! | `IOTIDE_RANK_FROM` | the variable that holds the rank, or `RANK:SIZE` with the one that holds the number of ranks | those of the launchers |
 //! | `IOTIDE_JOB_ID` | the job's name | what the scheduler says |
 //! | `IOTIDE_RUN` | the run's name, which tells jobs without a scheduler apart | none |
@@ -108,6 +109,8 @@ pub struct Config {
     pub run: Bytes<64>,
     /// Whether calls on MPI's own files are recorded below the MPI-IO calls they serve.
     pub nested: bool,
+    /// Whether the kernel's tracer records what passes us by.
+    pub is_beside_kernel: bool,
     /// How long a record may wait in its buffer.
     pub flush_ns: u64,
     /// The rank, as the launcher says it.
@@ -136,6 +139,7 @@ static CONFIG: Global = Global(UnsafeCell::new(Config {
     alias: Bytes::new(),
     run: Bytes::new(),
     nested: false,
+    is_beside_kernel: false,
     keep: false,
     flush_ns: 1_000_000_000,
     rank: None,
@@ -184,6 +188,7 @@ pub fn read() -> bool {
         config.flush_ns = nanos;
     }
     config.keep = variable(c"IOTIDE_KEEP").is_some_and(|value| value != b"0");
+    config.is_beside_kernel = variable(c"IOTIDE_BESIDE_KERNEL").is_some_and(|value| value != b"0");
     config.nested = variable(c"IOTIDE_NESTED").is_some_and(|value| value != b"0");
     config.run.push(variable(c"IOTIDE_RUN").unwrap_or(b""));
     config.read_job();

@@ -10,7 +10,7 @@ use core::ffi::{CStr, c_char};
 use iotide_wire::{Note, NoteKind};
 
 use crate::config::Bytes;
-use crate::{lifecycle, sink, sys};
+use crate::{config, lifecycle, sink, sys};
 
 /// A list of C strings, null at its end.
 pub type Strings = *const *const c_char;
@@ -222,7 +222,9 @@ fn judge(path: &Bytes<4096>, environment: Strings) -> bool {
     }
     let kind = kind_of(fd).or((!goes_along(environment)).then_some(NoteKind::UnpreparedChild));
     sys::close(fd);
-    if let Some(kind) = kind {
+    if let Some(kind) = kind
+        && !config::get().is_beside_kernel
+    {
         sink::write_note(&Note { kind, text: path.get() });
     }
     true

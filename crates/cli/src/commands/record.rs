@@ -62,7 +62,7 @@ pub(crate) struct RecordArgs {
     /// Take a process's rank from variable NAME, and the number of ranks from SIZE; otherwise from those of MPI launchers, Slurm and torchrun
     #[arg(long, value_name = "NAME[:SIZE]")]
     rank_from: Option<String>,
-    /// Let the kernel report the calls, also of static and Go programs, of setuid programs and of io_uring; needs root, CAP_BPF or the like. `--kernel=check` says what this machine can do
+    /// Let the kernel report the calls, also of static and Go programs, of setuid programs and of io_uring; needs root, CAP_BPF or the like. `--kernel=both` lets the library record what it can, `--kernel=check` says what this machine can do
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "record", hide_possible_values = true, conflicts_with_all = ["live", "stream"])]
     kernel: Option<Kernel>,
     #[command(flatten)]
@@ -165,9 +165,8 @@ pub(super) fn record(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<Recorded>
 fn record_by_kernel(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<Recorded> {
     let rank = Rank::of_this_process(args.rank_from.as_deref());
     let directory = make_directory(args, rank.as_ref())?;
-    let began = Instant::now();
-    let status = match kernel::run(ui, args, &directory, rank.as_ref()) {
-        Ok(status) => status,
+    let (status, elapsed) = match kernel::run(ui, args, &directory, rank.as_ref()) {
+        Ok(recorded) => recorded,
         Err(error) => {
             let _ = std::fs::remove_dir(&directory);
             return Err(error);
@@ -176,7 +175,7 @@ fn record_by_kernel(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<Recorded> 
     if rank.as_ref().is_some_and(|rank| rank.number != 0) {
         return Ok(ExitStatus::Program(code_of(status)).into());
     }
-    conclude(ui, args, directory, rank.as_ref(), code_of(status), began.elapsed())
+    conclude(ui, args, directory, rank.as_ref(), code_of(status), elapsed)
 }
 
 /// Makes the directory of the trace, which must hold no other.

@@ -364,7 +364,42 @@ fn ranks_of_mpi_are_known_by_their_numbers() {
     }
     let info = iotide(&dir, &["info", "--format", "json", "trace"]).output().unwrap();
     let json: serde_json::Value = serde_json::from_slice(&info.stdout).unwrap();
-    assert_eq!(json["source"]["ranks"], 3, "{json:#}");
+    assert_eq!(json["runs"][0]["source"]["n_ranks"], 3, "{json:#}");
+}
+
+#[test]
+fn beside_the_library_each_byte_counts_once() {
+    const STREAM: &str = r#"#include <stdio.h>
+int main(void) {
+    FILE *file = fopen("stream", "w");
+    for (int i = 0; i < 10000; i++) fprintf(file, "%05d", i);
+    return fclose(file);
+}
+"#;
+    let Some(dir) = prepared("kernel-both") else { return };
+    for (source, name, flags) in [
+        (STREAM, "stream", &[][..]),
+        (CALLS, "plain", &[]),
+        (CALLS, "static", &["-static"]),
+        (RING, "ring", &[]),
+    ] {
+        let Some(()) = compiled(&dir, source, flags) else { return };
+        fs::rename(dir.join("program"), dir.join(format!("run-{name}"))).unwrap();
+    }
+    let script = "mkdir a b; ./run-stream; ./run-plain a; ./run-static b; ./run-ring requests";
+    let arguments = ["record", "--kernel=both", "-o", "trace", "--", "sh", "-c", script];
+    let output = iotide(&dir, &arguments).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && !stderr.contains("lost:"), "{stderr}");
+    let info = iotide(&dir, &["info", "--format", "json", "trace"]).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&info.stdout).unwrap();
+    let source = &json["runs"][0]["source"];
+    let calls = (1000 * 4096 + 100 * 1000 + 20 * 600 + 15_000 + 7 * 333, 4_102_000 + 50 * 777 + 600 + 15_000);
+    let written = 50_000 + 2 * calls.0 + 64 * 4096;
+    assert_eq!(source["bytes_written"], written, "{json:#}");
+    assert_eq!(source["bytes_read"], 2 * calls.1 + 32_000, "{json:#}");
+    let functions = json["runs"][0]["functions"].as_array().unwrap();
+    assert!(functions.iter().any(|function| function["layer"] == "stdio"), "{functions:#?}");
 }
 
 /// Numbers of what a process holds in the kernel, by kind.
@@ -431,6 +466,7 @@ fn nothing_is_left_in_the_kernel_after_a_kill() {
 fn without_rights_it_is_said_which_are_missing_and_two_of_them_suffice() {
     let Some(dir) = prepared("kernel-capabilities") else { return };
     let Some(_) = program("setpriv") else { return };
+    fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     let run = |arguments: &[&str]| {
         Command::new("setpriv")
             .args(arguments)
@@ -450,7 +486,6 @@ fn without_rights_it_is_said_which_are_missing_and_two_of_them_suffice() {
     // CAP_PERFMON, CAP_BPF.
     let rights =
         ["--inh-caps=+cap_38,+cap_39", "--ambient-caps=+cap_38,+cap_39", "--reuid=65534", "--clear-groups"];
-    fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     let recorded = run(&[
         &rights[..],
         &[IOTIDE, "record", "--kernel", "-o", "trace", "--", "sh", "-c", "printf 1234567 > file"],

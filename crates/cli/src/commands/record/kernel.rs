@@ -8,12 +8,12 @@ use std::path::Path;
 use std::process::{Command, ExitStatus as ProgramStatus};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{scope, sleep};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use iotide_kernel::{Events, Missing, Recorder, Settings, Tracer};
 
-use super::{Rank, RecordArgs, cannot_run, child, run_name};
+use super::{Rank, RecordArgs, cannot_run, child, library, prepare, run_name};
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
@@ -22,6 +22,8 @@ use crate::ui::{Hint, Ui};
 pub(crate) enum Kernel {
     /// Record a program
     Record,
+    /// Record a program by the preloaded library, too, which sees MPI-IO and C streams; each call once
+    Both,
     /// Say what this machine can do
     Check,
 }
@@ -52,23 +54,33 @@ pub(super) fn run(
     args: &RecordArgs,
     directory: &Path,
     rank: Option<&Rank>,
-) -> anyhow::Result<ProgramStatus> {
+) -> anyhow::Result<(ProgramStatus, Duration)> {
+    let mut command = if args.kernel == Some(Kernel::Both) {
+        let library = library::find(&args.library)?;
+        let mut command = prepare(args, &library, Some(directory), None, None, rank);
+        command.env("IOTIDE_BESIDE_KERNEL", "1");
+        command
+    } else {
+        let mut command = Command::new(&args.program[0]);
+        command.args(&args.program[1..]);
+        if let Some(names) = &args.rank_from {
+            command.env("IOTIDE_RANK_FROM", names);
+        }
+        command
+    };
     let (tracer, events) = Tracer::attach().map_err(refused)?;
     if let Err(why) = tracer.uring() {
         ui.warning(format_args!("iotide: requests of io_uring are not seen: {why}"));
     }
-    let mut command = Command::new(&args.program[0]);
-    command.args(&args.program[1..]);
-    if let Some(names) = &args.rank_from {
-        command.env("IOTIDE_RANK_FROM", names);
-    }
     let settings = settings(args, directory, rank);
     let is_over = AtomicBool::new(false);
+    let began = Instant::now();
     let (status, recorded) = scope(|scope| {
         let reading = scope.spawn(|| read(&tracer, events, settings, &is_over));
         let status = child::run_by(&mut command, |command| tracer.spawn(command));
+        let elapsed = began.elapsed();
         is_over.store(true, Relaxed);
-        (status, reading.join())
+        (status.map(|status| (status, elapsed)), reading.join())
     });
     let status = status.map_err(|error| cannot_run(&args.program[0], error))?;
     match recorded {
@@ -131,5 +143,6 @@ fn settings(args: &RecordArgs, directory: &Path, rank: Option<&Rank>) -> Setting
         exclude: patterns("IOTIDE_EXCLUDE", &args.exclude),
         run: run.unwrap_or_else(|| run_name(&args.program[0], rank).into_bytes()),
         host: host.trim_end().into(),
+        is_beside_library: args.kernel == Some(Kernel::Both),
     }
 }
