@@ -307,9 +307,7 @@ fn of_call(known: &Known, call: Call, ended: &Ended<'_>) -> Record {
     let stood = ended.position.wrapping_sub(moved);
     let position = match known.place {
         // An offset that the program keeps itself is not looked at.
-        Place::Stood if ended.side == Side::Read && (known.class == Class::Send || second != 0) => {
-            NO_POSITION
-        }
+        Place::Stood if ended.side == Side::Read && second != 0 => NO_POSITION,
         Place::Stood if ended.side == Side::Write && known.class == Class::Copy && fourth != 0 => NO_POSITION,
         Place::Stood => stood,
         Place::Fourth if fourth == NO_POSITION => stood,
@@ -358,3 +356,148 @@ fn of_request(call: Call, ended: &Ended<'_>) -> Record {
 
 /// Threads of a process, by their numbers.
 pub(crate) type Threads = HashSet<u32>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Thread;
+    use iotide_testkit::FreshDir;
+    use iotide_wire::{Payload, Step, StreamHeader, next_block};
+    use proptest::prelude::*;
+
+    /// Above the highest number that the kernel gives: `/proc` knows nobody of it.
+    const PID: u32 = 1 << 23;
+
+    fn recorder(dir: &FreshDir) -> Recorder {
+        let directory = dir.path().to_owned();
+        Recorder::new(Settings { directory, host: b"node/1".to_vec(), ..Settings::default() })
+    }
+
+    fn take(recorder: &mut Recorder, pid: u32, what: What<'_>) {
+        recorder.take(&Event { thread: Thread { tid: pid, pid }, what });
+    }
+
+    fn program(path: &'static [u8], at: u64) -> What<'static> {
+        What::Program { parent: 1, user: 1000, path, arguments: b"app\0-x\0", at }
+    }
+
+    fn call(number: u32, fd: i32, result: i64, path: Option<&'static [u8]>) -> What<'static> {
+        What::Ended(Ended {
+            call: number,
+            side: Side::Only,
+            start: 100,
+            end: 130,
+            result,
+            position: 4096,
+            inode: 7,
+            device: 1,
+            fd,
+            arguments: [libc::AT_FDCWD as u64, 0, 0],
+            path,
+        })
+    }
+
+    /// For each stream, sorted by name: its program, its records with their paths, and how it ended.
+    fn streams(dir: &FreshDir) -> Vec<(Vec<u8>, Vec<(Record, Vec<u8>)>, Option<EndReason>)> {
+        let mut paths: Vec<_> =
+            std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        let read = |path: &PathBuf| {
+            let bytes = std::fs::read(path).unwrap();
+            let (mut rest, mut names) = (&bytes[StreamHeader::SIZE..], HashMap::new());
+            let (mut program, mut records, mut end) = (Vec::new(), Vec::new(), None);
+            while let Step::Block { header, payload, used } = next_block(rest) {
+                match Payload::of(&header, payload).unwrap() {
+                    Payload::Facts(facts) => program = facts.exe.to_vec(),
+                    Payload::Paths(entries) => {
+                        names.extend(entries.map(|entry| (entry.file, entry.path.to_vec())))
+                    }
+                    Payload::Records(bytes) => records.extend(Payload::records(bytes).map(Option::unwrap)),
+                    Payload::End(mark) => end = Some(mark.reason),
+                    _ => {}
+                }
+                rest = &rest[used..];
+            }
+            assert!(rest.is_empty());
+            let name = |record: &Record| names.get(&record.file).cloned().unwrap_or_default();
+            (program, records.into_iter().map(|record| (record, name(&record))).collect(), end)
+        };
+        paths.iter().map(read).collect()
+    }
+
+    #[test]
+    fn each_program_of_a_process_has_a_stream_and_a_child_its_own_with_the_files_of_its_parent() {
+        let dir = FreshDir::new("kernel-recorder");
+        let mut recorder = recorder(&dir);
+        take(&mut recorder, PID, program(b"/first", 1));
+        take(&mut recorder, PID, call(2, 3, 3, Some(b"/data/in")));
+        take(&mut recorder, PID, What::Made { made: Thread { tid: PID + 1, pid: PID + 1 }, at: 5 });
+        take(&mut recorder, PID + 1, call(0, 3, 96, None));
+        take(&mut recorder, PID + 1, What::Gone);
+        take(&mut recorder, PID, program(b"/second", 9));
+        take(&mut recorder, PID, call(1, 3, -28, None));
+        take(&mut recorder, PID, call(3, 3, 0, None));
+        take(&mut recorder, PID, What::Gone);
+        recorder.finish(Lost::default()).unwrap();
+        let streams = streams(&dir);
+        let seen: Vec<_> = streams
+            .iter()
+            .map(|(program, records, end)| {
+                let ops: Vec<_> = records.iter().map(|(record, _)| record.op()).collect();
+                (&program[..], ops, end.unwrap())
+            })
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (&b"/first"[..], vec![Op::Open], EndReason::Exec),
+                (b"/second", vec![Op::Write, Op::Close], EndReason::Exit),
+                (b"/first", vec![Op::Read], EndReason::Exit),
+            ]
+        );
+        assert!(streams.iter().flat_map(|(_, records, _)| records).all(|(_, path)| path == b"/data/in"));
+        let (read, _) = &streams[2].1[0];
+        assert_eq!((read.bytes, read.position, read.start, read.duration), (96, 4000, 100, 30));
+        let (write, _) = &streams[1].1[0];
+        assert_eq!((write.bytes, write.flags.has(Flags::FAILED)), (28, true));
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted_and_leaves_no_stream() {
+        let dir = FreshDir::new("kernel-left-out");
+        let mut recorder = recorder(&dir);
+        take(&mut recorder, PID, program(b"/app", 1));
+        take(&mut recorder, PID, call(2, 3, 3, Some(b"/usr/lib/data")));
+        take(&mut recorder, PID, call(0, 3, 96, None));
+        assert_eq!(recorder.process(PID).totals.get(Total::ExcludedBytes), 96);
+        recorder.finish(Lost::default()).unwrap();
+        assert_eq!(streams(&dir), []);
+    }
+
+    #[test]
+    fn a_loss_is_stated_though_nothing_else_is_there() {
+        let dir = FreshDir::new("kernel-lost");
+        recorder(&dir).finish(Lost { ring_full: 3, ..Lost::default() }).unwrap();
+        assert_eq!(streams(&dir).len(), 1);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn any_events_leave_streams_that_can_be_read(
+            events in prop::collection::vec((0u8..8, 0u32..450, prop::collection::vec(any::<u8>(), 80..1400)), 0..40),
+        ) {
+            let dir = FreshDir::new("kernel-any");
+            let mut recorder = recorder(&dir);
+            for (kind, number, mut bytes) in events {
+                bytes[..8].copy_from_slice(&[u32::from(kind).to_le_bytes(), number.to_le_bytes()].concat());
+                bytes[8..16].copy_from_slice(&[PID.to_le_bytes(), (PID + number % 3).to_le_bytes()].concat());
+                if let Some(event) = Event::decode(&bytes) {
+                    recorder.take(&event);
+                }
+            }
+            let _ = recorder.finish(Lost::default());
+            streams(&dir);
+        }
+    }
+}

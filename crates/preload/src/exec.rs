@@ -190,7 +190,8 @@ fn goes_along(environment: Strings) -> bool {
 
 /// Takes note of a program that is about to be started and cannot be traced. `searched`: its name may be looked for along `PATH`.
 pub fn look_at(path: *const c_char, searched: bool, environment: Strings) {
-    if path.is_null() || !lifecycle::is_tracing() {
+    // The kernel's tracer sees those, too; and it would see us look.
+    if path.is_null() || !lifecycle::is_tracing() || config::get().is_beside_kernel {
         return;
     }
     // SAFETY: not null, and a C string, or the call would fail.
@@ -222,9 +223,7 @@ fn judge(path: &Bytes<4096>, environment: Strings) -> bool {
     }
     let kind = kind_of(fd).or((!goes_along(environment)).then_some(NoteKind::UnpreparedChild));
     sys::close(fd);
-    if let Some(kind) = kind
-        && !config::get().is_beside_kernel
-    {
+    if let Some(kind) = kind {
         sink::write_note(&Note { kind, text: path.get() });
     }
     true
