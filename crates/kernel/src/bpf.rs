@@ -62,7 +62,7 @@ impl Arguments {
         self
     }
 
-    /// What the arguments point to must be alive; all of it is in the functions below.
+    /// Makes the call. Memory that the arguments point to must be alive: all of it belongs to the functions below.
     fn call(&self, request: Request) -> io::Result<i32> {
         // SAFETY: the kernel checks every argument; pointers among them are to values of our callers, of the size that is stated.
         let result = unsafe { libc::syscall(libc::SYS_bpf, request as i32, self.0.as_ptr(), Self::SIZE) };
@@ -192,7 +192,7 @@ impl Shared {
         (at.is_multiple_of(4) && at + 4 <= self.size).then(|| unsafe { &*self.at.add(at).cast() })
     }
 
-    /// Some bytes that the kernel will not change until it is told that they were read.
+    /// Some bytes that the kernel leaves alone until we have moved on.
     pub(crate) fn bytes(&self, at: usize, n: usize) -> Option<&[u8]> {
         let is_within = at.checked_add(n).is_some_and(|end| end <= self.size);
         // SAFETY: within the mapping; the ring's protocol keeps the kernel from writing there.

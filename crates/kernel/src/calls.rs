@@ -55,7 +55,7 @@ pub(crate) enum Place {
     Fourth,
     /// Where its sixth argument says.
     Sixth,
-    /// What it returned.
+    /// At the number it returned.
     Result,
     /// Nowhere.
     None,
@@ -148,7 +148,7 @@ pub(crate) fn classes() -> [u8; N_CALLS] {
     classes
 }
 
-/// What a request of an `io_uring` does, by its opcode; `None` for those that are not recorded. There is no function of the C library for
+/// Operation of a request of an `io_uring`, by its opcode; `None` for those that are not recorded. There is no function of the C library for
 /// them, so the records name none.
 pub(crate) fn of_uring(opcode: u32) -> Option<Call> {
     Some(Call::of(match opcode {
@@ -160,7 +160,7 @@ pub(crate) fn of_uring(opcode: u32) -> Option<Call> {
     }))
 }
 
-/// What a request of libaio does, by its opcode.
+/// Operation of a request of libaio, by its opcode.
 pub(crate) fn of_libaio(opcode: u32) -> Option<Call> {
     Some(match opcode {
         0 | 7 => const { Call::of_symbol("io_submit", Op::Read) },

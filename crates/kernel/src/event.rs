@@ -1,4 +1,4 @@
-//! What our programs tell: one event for each call, request, task and program, as bytes in the ring.
+//! Events of our programs, one for each call, request, task and program, as bytes in the ring.
 
 /// Where the parts of an event stand.
 pub(crate) mod at {
@@ -66,7 +66,7 @@ pub struct Ended<'a> {
     pub start: u64,
     /// When it ended.
     pub end: u64,
-    /// What it returned: the error number, negative, if it failed.
+    /// Its result: the error number, negative, if it failed.
     pub result: i64,
     /// Where the descriptor stood when it had ended; of a request, where it goes; of a mapping, how it is protected.
     pub position: u64,
@@ -83,7 +83,7 @@ pub struct Ended<'a> {
     pub path: Option<&'a [u8]>,
 }
 
-/// What has happened.
+/// Kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What<'a> {
     /// A call has ended.

@@ -49,7 +49,7 @@ pub(crate) struct Cast {
     pub(crate) file: u32,
 }
 
-/// What a request of an `io_uring` looks like.
+/// Layout of a request of an `io_uring`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Uring {
     pub(crate) submit: u32,

@@ -23,7 +23,7 @@ pub(crate) struct Id {
     pub(crate) start_ns: u64,
 }
 
-/// What a stream says of its process.
+/// Facts of a process that its stream states.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) parent: u32,
@@ -63,7 +63,7 @@ impl Process {
         }
     }
 
-    /// What it begins with that it makes, or becomes: the same files, the same directory, the same place among the ranks.
+    /// The process that it makes or becomes, which begins with the same files, directory and place among the ranks.
     pub(crate) fn forked(&self, pid: u32, start_ns: u64) -> Self {
         let facts = Facts { parent: self.id.pid, ..self.facts.clone() };
         let (cwd, files) = (self.cwd.clone(), self.files.clone());

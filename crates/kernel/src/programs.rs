@@ -12,7 +12,7 @@ use crate::layout::{Layout, Uring};
 
 /// The maps that programs use.
 pub(crate) struct Maps {
-    /// What belongs to each marked task: see [`task`].
+    /// Storage of each marked task: see [`task`].
     pub(crate) tasks: OwnedFd,
     pub(crate) ring: OwnedFd,
     /// The class of each system call.
@@ -24,7 +24,7 @@ pub(crate) struct Maps {
     pub(crate) batches: [OwnedFd; 2],
 }
 
-/// What belongs to a marked task: numbers of 64 bits.
+/// Storage of a marked task: numbers of 64 bits.
 pub(crate) mod task {
     /// When the call began that is under way.
     pub(crate) const START: i16 = 0;
@@ -52,7 +52,7 @@ pub(crate) mod request {
     pub(crate) const KEY_SIZE: u32 = 16;
 }
 
-/// What is counted where something is lost: places in the array of losses.
+/// Places in the array of losses.
 pub(crate) mod lost {
     pub(crate) const RING_FULL: i16 = 0;
     pub(crate) const FOREIGN: i16 = 8;
@@ -561,7 +561,7 @@ fn exit_of(p: &mut Build<'_>, class: Class) {
     }
 }
 
-/// What no program walks any more is lost.
+/// Counts as lost what no program walks any more.
 fn lose_rest_of_batch(p: &mut Build<'_>) {
     let whole = p.asm.label();
     p.asm.jump(If::SignedBelow, R7, PER_WALK * WALKS + 1, whole);

@@ -32,9 +32,9 @@ pub enum Missing {
     Rights(io::Error),
     /// It cannot do something.
     Feature {
-        /// What.
+        /// Name of it.
         what: &'static str,
-        /// What it said.
+        /// Answer of the kernel.
         error: io::Error,
     },
 }
@@ -78,7 +78,7 @@ pub struct Lost {
     pub requests: u64,
 }
 
-/// What our programs tell, from when they were attached.
+/// Events of our programs, from when they were attached.
 pub struct Events(Ring);
 
 impl Events {
@@ -159,7 +159,7 @@ impl Tracer {
         bpf::spawn(command, |pid| self.mark(pid))
     }
 
-    /// What was lost so far.
+    /// Losses so far.
     pub fn lost(&self) -> Lost {
         let counts: [u64; lost::N] = bpf::look_up(&self.maps.lost).unwrap_or_default();
         let of = |place: i16| counts[place as usize / 8];

@@ -1,4 +1,4 @@
-//! What the ring holds, and what it has no room for.
+//! Events that the ring holds, and those it has no room for.
 
 use std::process::Command;
 use std::time::Duration;

@@ -14,7 +14,7 @@ const RING: &str = include_str!("record_kernel/ring.c");
 const BATCH: &str = include_str!("record_kernel/batch.c");
 const DOOR: &str = include_str!("record_kernel/door.c");
 
-/// A directory, if this machine lets us trace by the kernel; otherwise it is said that the test is skipped.
+/// A directory, if this machine lets us trace by the kernel; otherwise the test is skipped, loudly.
 fn prepared(test: &str) -> Option<FreshDir> {
     let check = Command::new(IOTIDE).args(["record", "--kernel=check"]).output().unwrap();
     if !check.status.success() {
