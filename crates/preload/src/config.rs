@@ -5,7 +5,7 @@
 //! | `IOTIDE_DIR` | directory of the trace, one file per process | `iotide-trace` in the working directory |
 //! | `IOTIDE_LIVE` | directory of counter pages, one file per process ([`crate::page`]); then there is a trace only with `IOTIDE_DIR` or `IOTIDE_STREAM` | nothing is counted |
 //! | `IOTIDE_APP`, `IOTIDE_PARAMS` | what the page calls the application, and its parameters | |
-//! | `IOTIDE_EXCLUDE` | paths to leave out, `:` between them: a prefix, or a pattern with `*` | nothing but [`EXCLUDED`] |
+//! | `IOTIDE_EXCLUDE` | paths to leave out, `:` between them: a prefix, or a pattern with `*` | nothing but those of the system |
 //! | `IOTIDE_INCLUDE` | paths to keep although they are left out otherwise | nothing |
 //! | `IOTIDE_FLUSH` | seconds after which a buffer is written out though not full | 1 |
 //! | `IOTIDE_STREAM` | `unix:/path` or `tcp:a.b.c.d:port` (`tcp:[v6]:port`): where a listener wants blocks as they fill | to the file |
@@ -15,6 +15,7 @@
 //! | `IOTIDE_GATE_BYPASS` | bytes up to which a request is not held | 16384 |
 //! | `IOTIDE_GATE_PATIENCE` | seconds after which a request goes on without the arbiter's leave | 60 |
 //! | `IOTIDE_NESTED` | `1`: also record what MPI does to its files for an MPI-IO call | only the call itself |
+//! | `IOTIDE_BESIDE_KERNEL` | `1`: the kernel's tracer records what passes us by, so that it is no loss | it is a loss |
 //! | `IOTIDE_RANK_FROM` | the variable that holds the rank, or `RANK:SIZE` with the one that holds the number of ranks | those of the launchers |
 //! | `IOTIDE_JOB_ID` | the job's name | what the scheduler says |
 //! | `IOTIDE_RUN` | the run's name, which tells jobs without a scheduler apart | none |
@@ -23,52 +24,10 @@
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char};
 
-use iotide_wire::page::PageText;
+pub use iotide_wire::decimal as number;
+use iotide_wire::{is_traced, job_of, page::PageText, rank_of};
 
 use crate::sys;
-
-/// Paths that are left out unless `IOTIDE_INCLUDE` names them: those that the system, the loader, and the start of MPI touch on their own.
-pub const EXCLUDED: &[&[u8]] = &[
-    b"/proc",
-    b"/sys",
-    b"/dev",
-    b"/run",
-    b"/var/run",
-    b"/etc",
-    b"/usr",
-    b"/lib",
-    b"/lib64",
-    b"/bin",
-    b"/sbin",
-    b"*.so",
-    b"*.so.*",
-    b"*.pyc",
-    b"*/ompi.*",
-    b"*/pmix-*",
-    b"*/openmpi-sessions-*",
-    b"*.locktest.*",
-    b"memfd:*",
-    b"/memfd:*",
-    b"/SYSV*",
-    b"/anon_hugepage*",
-];
-
-/// Files in `/dev/shm` are files like any other, but for those by which the processes of a job talk to each other.
-const SHARED_MEMORY: &[u8] = b"/dev/shm";
-const EXCLUDED_IN_SHARED_MEMORY: &[&[u8]] = &[
-    b"/dev/shm/sem.*",
-    b"*vader_segment*",
-    b"*sm_segment*",
-    b"/dev/shm/*osc*",
-    b"/dev/shm/ompi*",
-    b"/dev/shm/pmix*",
-    b"/dev/shm/mpich*",
-    b"/dev/shm/ucx*",
-    b"/dev/shm/psm*",
-    b"/dev/shm/nccl*",
-    b"/dev/shm/torch_*",
-    b"*.locktest.*",
-];
 
 /// Bytes of a fixed capacity, cut when they are too many.
 pub struct Bytes<const N: usize> {
@@ -150,6 +109,8 @@ pub struct Config {
     pub run: Bytes<64>,
     /// Whether calls on MPI's own files are recorded below the MPI-IO calls they serve.
     pub nested: bool,
+    /// Whether the kernel's tracer records what passes us by.
+    pub is_beside_kernel: bool,
     /// How long a record may wait in its buffer.
     pub flush_ns: u64,
     /// The rank, as the launcher says it.
@@ -178,6 +139,7 @@ static CONFIG: Global = Global(UnsafeCell::new(Config {
     alias: Bytes::new(),
     run: Bytes::new(),
     nested: false,
+    is_beside_kernel: false,
     keep: false,
     flush_ns: 1_000_000_000,
     rank: None,
@@ -226,80 +188,26 @@ pub fn read() -> bool {
         config.flush_ns = nanos;
     }
     config.keep = variable(c"IOTIDE_KEEP").is_some_and(|value| value != b"0");
+    config.is_beside_kernel = variable(c"IOTIDE_BESIDE_KERNEL").is_some_and(|value| value != b"0");
     config.nested = variable(c"IOTIDE_NESTED").is_some_and(|value| value != b"0");
     config.run.push(variable(c"IOTIDE_RUN").unwrap_or(b""));
     config.read_job();
-    config.read_rank();
+    (config.rank, config.n_ranks) = rank_of(named);
     true
 }
 
 impl Config {
     /// Which job this is, as the user or a batch system says.
     fn read_job(&mut self) {
-        let first = |names: &[&'static CStr]| names.iter().find_map(|&name| Some((name, variable(name)?)));
-        let job_id = first(&[
-            c"IOTIDE_JOB_ID",
-            c"IOSETS_JOB_ID",
-            c"SLURM_JOB_ID",
-            c"PBS_JOBID",
-            c"LSB_JOBID",
-            c"PJM_JOBID",
-            c"FLUX_JOB_ID",
-            c"COBALT_JOBID",
-            c"JOB_ID",
-        ]);
-        if let Some((source, job_id)) = job_id {
+        if let Some((source, job_id)) = job_of(named) {
             self.job_id.push(job_id);
-            self.job_source.push(source.to_bytes());
+            self.job_source.push(source);
         }
         if let (Some(array), Some(task)) = (variable(c"SLURM_ARRAY_JOB_ID"), variable(c"SLURM_ARRAY_TASK_ID"))
         {
             self.alias.push(array);
             self.alias.push(b"_");
             self.alias.push(task);
-        }
-    }
-
-    /// Which rank this is, as the user or a launcher says.
-    fn read_rank(&mut self) {
-        // What the user names comes first: a variable, or two with a colon between them, the second for the number of ranks.
-        if let Some(names) = variable(c"IOTIDE_RANK_FROM") {
-            let mut names = names.split(|&byte| byte == b':');
-            let mut next =
-                || names.next().and_then(named).and_then(number).and_then(|n| u32::try_from(n).ok());
-            (self.rank, self.n_ranks) = (next(), next());
-            if self.rank.is_some() {
-                return;
-            }
-        }
-        let ranks: [(&CStr, &CStr); 11] = [
-            (c"OMPI_COMM_WORLD_RANK", c"OMPI_COMM_WORLD_SIZE"),
-            (c"PMI_RANK", c"PMI_SIZE"),
-            (c"PMIX_RANK", c"PMIX_SIZE"),
-            (c"MV2_COMM_WORLD_RANK", c"MV2_COMM_WORLD_SIZE"),
-            (c"PALS_RANKID", c"PALS_SIZE"),
-            (c"JSM_NAMESPACE_RANK", c"JSM_NAMESPACE_SIZE"),
-            (c"FLUX_TASK_RANK", c"FLUX_JOB_SIZE"),
-            (c"ALPS_APP_PE", c"ALPS_APP_SIZE"),
-            (c"SLURM_PROCID", c"SLURM_NTASKS"),
-            // torchrun, accelerate, DeepSpeed. The names are anybody's, so both must be there.
-            (c"RANK", c"WORLD_SIZE"),
-            (c"HOROVOD_RANK", c"HOROVOD_SIZE"),
-        ];
-        // A batch script and what it starts are no ranks; only a step that srun started has a number of its own.
-        let is_step = variable(c"SLURM_STEP_ID").and_then(number).is_some();
-        for (rank, n_ranks) in ranks {
-            if rank == c"SLURM_PROCID" && !is_step {
-                continue;
-            }
-            if rank == c"RANK" && variable(n_ranks).and_then(number).is_none() {
-                continue;
-            }
-            if let Some(rank) = variable(rank).and_then(number) {
-                self.rank = u32::try_from(rank).ok();
-                self.n_ranks = variable(n_ranks).and_then(number).and_then(|n| u32::try_from(n).ok());
-                break;
-            }
         }
     }
 }
@@ -336,50 +244,7 @@ pub fn page_texts() -> impl Iterator<Item = (PageText, &'static [u8])> {
 /// Whether files of this path are traced.
 pub fn wants(path: &[u8]) -> bool {
     let config = get();
-    let listed = |list: &[u8]| list.split(|&byte| byte == b':').any(|pattern| matches(pattern, path));
-    let usual = if matches(SHARED_MEMORY, path) { EXCLUDED_IN_SHARED_MEMORY } else { EXCLUDED };
-    listed(config.include.get())
-        || !(usual.iter().any(|pattern| matches(pattern, path)) || listed(config.exclude.get()))
-}
-
-/// Whether `path` begins with `pattern`, component by component, or fits it where it has stars.
-fn matches(pattern: &[u8], path: &[u8]) -> bool {
-    if pattern.is_empty() {
-        return false;
-    }
-    if pattern.contains(&b'*') {
-        return fits(pattern, path);
-    }
-    let pattern = pattern.strip_suffix(b"/").unwrap_or(pattern);
-    path.strip_prefix(pattern).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
-}
-
-/// Whether `path` fits `pattern`, in which a star stands for any bytes, slashes too.
-fn fits(pattern: &[u8], path: &[u8]) -> bool {
-    let (mut p, mut s) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while s < path.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                star = Some((p, s));
-                p += 1;
-            }
-            Some(&byte) if byte == path[s] => {
-                p += 1;
-                s += 1;
-            }
-            _ => match star {
-                // The last star takes one more byte.
-                Some((at, taken)) => {
-                    p = at + 1;
-                    s = taken + 1;
-                    star = Some((at, s));
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|&byte| byte == b'*')
+    is_traced(path, config.include.get(), config.exclude.get())
 }
 
 fn variable(name: &CStr) -> Option<&'static [u8]> {
@@ -407,17 +272,6 @@ fn named(name: &[u8]) -> Option<&'static [u8]> {
     None
 }
 
-/// A number in decimal digits.
-pub fn number(text: &[u8]) -> Option<u64> {
-    if text.is_empty() {
-        return None;
-    }
-    text.iter().try_fold(0u64, |sum, &digit| match digit {
-        b'0'..=b'9' => sum.checked_mul(10)?.checked_add(u64::from(digit - b'0')),
-        _ => None,
-    })
-}
-
 fn seconds_as_nanos(text: &[u8]) -> Option<u64> {
     let dot = text.iter().position(|&byte| byte == b'.').unwrap_or(text.len());
     let whole = if dot == 0 { 0 } else { number(&text[..dot])? };
@@ -433,25 +287,6 @@ fn seconds_as_nanos(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_pattern_is_a_prefix_of_whole_components_or_has_stars() {
-        for (pattern, path, fits) in [
-            ("/proc", "/proc/self/maps", true),
-            ("/proc", "/process/data", false),
-            ("/scratch/", "/scratch/a", true),
-            ("/scratch", "/scratch", true),
-            ("*.so.*", "/opt/lib/libx.so.6", true),
-            ("*.so.*", "/opt/lib/libx.solution", false),
-            ("*/tmp*", "/a/b/tmpfile", true),
-            ("*a*b*c", "xxaxxbxxbxxc", true),
-            ("*a*b*c", "xxaxxcxxb", false),
-            ("*", "", true),
-            ("", "/a", false),
-        ] {
-            assert_eq!(matches(pattern.as_bytes(), path.as_bytes()), fits, "{pattern} on {path}");
-        }
-    }
 
     #[test]
     fn seconds_may_have_a_fraction() {

@@ -10,7 +10,7 @@ use core::ffi::{CStr, c_char};
 use iotide_wire::{Note, NoteKind};
 
 use crate::config::Bytes;
-use crate::{lifecycle, sink, sys};
+use crate::{config, lifecycle, sink, sys};
 
 /// A list of C strings, null at its end.
 pub type Strings = *const *const c_char;
@@ -190,7 +190,8 @@ fn goes_along(environment: Strings) -> bool {
 
 /// Takes note of a program that is about to be started and cannot be traced. `searched`: its name may be looked for along `PATH`.
 pub fn look_at(path: *const c_char, searched: bool, environment: Strings) {
-    if path.is_null() || !lifecycle::is_tracing() {
+    // The kernel's tracer sees those, too; and it would see us look.
+    if path.is_null() || !lifecycle::is_tracing() || config::get().is_beside_kernel {
         return;
     }
     // SAFETY: not null, and a C string, or the call would fail.

@@ -83,7 +83,9 @@ pub fn mapped(bytes: u64) {
 /// Counts an `io_uring` that was set up: what it moves nobody sees.
 #[cold]
 pub fn ring() {
-    RINGS.fetch_add(1, Relaxed);
+    if !config::get().is_beside_kernel {
+        RINGS.fetch_add(1, Relaxed);
+    }
 }
 
 /// Whether there is anything to report though no call was recorded.

@@ -154,11 +154,17 @@ pub enum LossKind {
     NoMemory = 7,
     /// Calls that moved bytes through descriptors that neither the kernel nor the tracer knows.
     UnknownDescriptor = 8,
+    /// Calls for which the ring of the kernel's tracer had no room.
+    RingFull = 9,
+    /// Calls that moved data, by programs of 32 bits, which the kernel's tracer counts and does not follow.
+    Foreign = 10,
+    /// Requests of libaio in batches too long for the kernel's tracer.
+    LongBatch = 11,
 }
 
 impl LossKind {
     /// How many kinds there are.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 11;
 
     /// All kinds, in the order of their codes.
     pub const ALL: [LossKind; Self::COUNT] = [
@@ -170,6 +176,9 @@ impl LossKind {
         Self::TooManyRequests,
         Self::NoMemory,
         Self::UnknownDescriptor,
+        Self::RingFull,
+        Self::Foreign,
+        Self::LongBatch,
     ];
 
     /// The kind as a phrase that follows a number of calls.
@@ -185,6 +194,9 @@ impl LossKind {
             Self::UnknownDescriptor => {
                 "calls on file descriptors of an intercepting library that were opened unseen"
             }
+            Self::RingFull => "events for which the kernel's ring had no room",
+            Self::Foreign => "calls of 32-bit programs that moved data",
+            Self::LongBatch => "libaio requests in batches of more than 528",
         }
     }
 }

@@ -42,6 +42,7 @@ pub use crate::{
     sha256::{hmac_sha256, sha256},
     text::{cut_text, steers},
     totals::{Note, NoteKind, Total, Totals},
+    traced::{decimal, is_traced, job_of, rank_of},
     varint::{put_varint, take_varint, unzigzag, zigzag},
 };
 
@@ -60,4 +61,5 @@ mod rpc;
 mod sha256;
 mod text;
 mod totals;
+mod traced;
 mod varint;

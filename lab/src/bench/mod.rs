@@ -13,6 +13,7 @@ mod arbiter;
 mod archive;
 pub(crate) mod darshan;
 mod jobs;
+mod kernel;
 mod live_counters;
 mod measure;
 mod mount;
@@ -86,6 +87,11 @@ const BENCHES: &[Bench] = &[
         run: tracer::share_of_a_run,
     },
     Bench { name: "tracer-dd", help: "CPU time the tracer adds to dd", run: tracer::cpu_of_dd },
+    Bench {
+        name: "kernel",
+        help: "what tracing by the kernel adds to a call, recorded or not; no call lost at full speed",
+        run: kernel::figures,
+    },
     Bench {
         name: "live-counters",
         help: "nanoseconds of an increment, and what counting adds to a write and to a call of MPI",

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef WITH_MPI
@@ -41,6 +42,12 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[2], "open")) {
         // Pairs of an open and a close.
         double each = BEST(({ int other = open(argv[1], O_RDONLY); other < 0 ? -1 : close(other); }));
+        FILE *answer = fopen(argv[argc - 1], "w");
+        fprintf(answer, "%f\n", each);
+        return fclose(answer);
+    }
+    if (!strcmp(argv[2], "getppid")) {
+        double each = BEST(syscall(SYS_getppid));
         FILE *answer = fopen(argv[argc - 1], "w");
         fprintf(answer, "%f\n", each);
         return fclose(answer);

@@ -11,7 +11,7 @@ use iotide_trace::{Event, EventSink, Loss, Op};
 use super::{Bed, Goal, Line};
 
 /// How often `tracer.c` makes the call it measures.
-const CALLS: u64 = 2000 * 2000;
+pub(super) const CALLS: u64 = 2000 * 2000;
 /// How often `dd` does.
 const DD_CALLS: u64 = 200_000;
 const CALL_BYTES: u64 = 4096;
@@ -257,15 +257,15 @@ fn jobs_at(control: &Path) -> std::io::Result<String> {
 
 /// A call that must be in a trace, so often as it was made.
 #[derive(Clone, Copy)]
-struct Expected {
+pub(super) struct Expected {
     op: Op,
     bytes: u64,
 }
 
-const WRITES: Expected = Expected { op: Op::Write, bytes: CALL_BYTES };
+pub(super) const WRITES: Expected = Expected { op: Op::Write, bytes: CALL_BYTES };
 
 /// A tracer that saw nothing costs nothing: the trace must hold the calls that were measured, and no loss.
-fn expect_calls(trace: &Path, n_calls: u64, expected: Expected) -> Result<(), String> {
+pub(super) fn expect_calls(trace: &Path, n_calls: u64, expected: Expected) -> Result<(), String> {
     struct Calls {
         expected: Expected,
         n_calls: u64,

@@ -24,9 +24,11 @@ use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
 mod child;
+mod kernel;
 mod live;
 mod stream;
 
+use kernel::Kernel;
 pub(super) use live::usable_directory as pages_directory;
 use stream::Listener;
 
@@ -60,6 +62,9 @@ pub(crate) struct RecordArgs {
     /// Take a process's rank from variable NAME, and the number of ranks from SIZE; otherwise from those of MPI launchers, Slurm and torchrun
     #[arg(long, value_name = "NAME[:SIZE]")]
     rank_from: Option<String>,
+    /// Let the kernel report the calls, also of static and Go programs, of setuid programs and of io_uring; needs root, CAP_BPF or the like. `--kernel=both` lets the library record what it can, `--kernel=check` says what this machine can do
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "record", hide_possible_values = true, conflicts_with_all = ["live", "stream"])]
+    kernel: Option<Kernel>,
     #[command(flatten)]
     library: LibraryPlace,
     /// Write the C header iotide.h, which declares iotide_flush(), to DIR, and run nothing
@@ -67,7 +72,7 @@ pub(crate) struct RecordArgs {
     header: Option<PathBuf>,
     /// The program and its arguments
     #[arg(
-        required_unless_present = "header",
+        required_unless_present_any = ["header", "kernel"],
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "PROGRAM"
@@ -81,6 +86,7 @@ Examples:
   iotide record -o run7 -- mpirun -n 4 ./simulation     the launcher and all ranks
   mpirun -n 4 iotide record -o run7 -- ./simulation     each rank by itself; also with srun, and on several nodes
   iotide record --live -- ./simulation                  counters only, for the daemon of this machine
+  sudo iotide record --kernel -- ./static-program       what a preloaded library cannot see
   iotide detect run7                                    what is its rhythm?";
 
 /// C header for programs that call the tracer.
@@ -123,6 +129,15 @@ pub(super) fn record(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<Recorded>
     if let Some(directory) = &args.header {
         return write_header(ui, directory).map(Recorded::from);
     }
+    if args.kernel == Some(Kernel::Check) {
+        return kernel::check(ui).map(Recorded::from);
+    }
+    if args.program.is_empty() {
+        return Err(anyhow::anyhow!("no program to record")).hint("`iotide record --kernel -- PROGRAM`");
+    }
+    if args.kernel.is_some() {
+        return record_by_kernel(ui, args);
+    }
     let library = library::find(&args.library)?;
     library::warn_of_other_nodes(ui, &library, &args.program);
     let rank = Rank::of_this_process(args.rank_from.as_deref());
@@ -130,18 +145,8 @@ pub(super) fn record(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<Recorded>
     if args.live && !args.wants_trace() {
         return run_counted(ui, args, &library, pages.as_deref(), rank.as_ref()).map(Recorded::from);
     }
-    let directory = match &args.output {
-        Some(directory) => directory.clone(),
-        None => PathBuf::from(default_directory(rank.as_ref())),
-    };
-    if rank.is_none() && holds_streams(&directory) {
-        return Err(anyhow::anyhow!("{} holds the trace of another run already", directory.display()))
-            .hint("`-o DIR` names another directory");
-    }
     let listener = args.stream.as_ref().map(Listener::find).transpose()?;
-    OpenDir::make(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
-    let directory =
-        directory.canonicalize().with_context(|| format!("cannot find {}", directory.display()))?;
+    let directory = make_directory(args, rank.as_ref())?;
     let mut command =
         prepare(args, &library, Some(&directory), listener.as_ref(), pages.as_deref(), rank.as_ref());
     // Of many ranks one speaks at the end; the others need nobody to wait for them.
@@ -153,12 +158,54 @@ pub(super) fn record(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<Recorded>
     }
     let began = Instant::now();
     let status = child::run(&mut command).map_err(|error| cannot_run(&args.program[0], error))?;
-    let code = code_of(status);
+    conclude(ui, args, directory, rank.as_ref(), code_of(status), began.elapsed())
+}
+
+/// Runs a program whose calls the kernel reports. Of many ranks each does so for itself, and one speaks at the end.
+fn record_by_kernel(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<Recorded> {
+    let rank = Rank::of_this_process(args.rank_from.as_deref());
+    let directory = make_directory(args, rank.as_ref())?;
+    let (status, elapsed) = match kernel::run(ui, args, &directory, rank.as_ref()) {
+        Ok(recorded) => recorded,
+        Err(error) => {
+            let _ = std::fs::remove_dir(&directory);
+            return Err(error);
+        }
+    };
+    if rank.as_ref().is_some_and(|rank| rank.number != 0) {
+        return Ok(ExitStatus::Program(code_of(status)).into());
+    }
+    conclude(ui, args, directory, rank.as_ref(), code_of(status), elapsed)
+}
+
+/// Makes the directory of the trace, which must hold no other.
+fn make_directory(args: &RecordArgs, rank: Option<&Rank>) -> anyhow::Result<PathBuf> {
+    let directory = match &args.output {
+        Some(directory) => directory.clone(),
+        None => PathBuf::from(default_directory(rank)),
+    };
+    if rank.is_none() && holds_streams(&directory) {
+        return Err(anyhow::anyhow!("{} holds the trace of another run already", directory.display()))
+            .hint("`-o DIR` names another directory");
+    }
+    OpenDir::make(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    directory.canonicalize().with_context(|| format!("cannot find {}", directory.display()))
+}
+
+/// Sums a trace up whose program has ended with `code`.
+fn conclude(
+    ui: &mut Ui,
+    args: &RecordArgs,
+    directory: PathBuf,
+    rank: Option<&Rank>,
+    code: u8,
+    elapsed: Duration,
+) -> anyhow::Result<Recorded> {
     if args.output.is_none() && !holds_streams(&directory) {
         // A folder that nobody asked for and that holds nothing is in the way of the next run. Only an empty one goes.
         let _ = std::fs::remove_dir(&directory);
     }
-    let summed_up = sum_up(ui, args, &directory, rank.as_ref(), began.elapsed());
+    let summed_up = sum_up(ui, args, &directory, rank, elapsed);
     if let Err(error) = make_durable(&directory) {
         ui.warning(format_args!("iotide: the trace may not survive a power failure: {error}"));
     }
@@ -240,7 +287,7 @@ fn sum_up(
     }
     let summary = Summary::wait_for(directory, rank)?;
     if !ui.is_quiet() {
-        summary.tell(ui, directory, elapsed);
+        summary.tell(ui, args, directory, elapsed);
     }
     if let Some(file) = &args.tmio {
         write_tmio(file, directory, summary.n_ranks())
@@ -471,10 +518,11 @@ impl Summary {
         Ok(sums)
     }
 
-    fn tell(&self, ui: &mut Ui, directory: &Path, elapsed: Duration) {
+    fn tell(&self, ui: &mut Ui, args: &RecordArgs, directory: &Path, elapsed: Duration) {
         let ran = text::seconds(elapsed.as_secs_f64());
         if self.moved.tally.n_events == 0 {
-            ui.status(format_args!("iotide: {ran}, no I/O was seen; {}", Self::BLIND_SPOTS));
+            let why = if args.kernel.is_some() { String::new() } else { format!("; {}", Self::BLIND_SPOTS) };
+            ui.status(format_args!("iotide: {ran}, no I/O was seen{why}"));
             self.tell_of_losses(ui);
             return;
         }

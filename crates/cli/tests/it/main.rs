@@ -50,6 +50,9 @@ mod record_issues;
 /// `iotide record --live`: counters that are read while a program runs, against its own count.
 mod record_live;
 
+/// `iotide record --kernel`: what a preloaded library cannot see, counted beside other tools.
+mod record_kernel;
+
 /// How `iotide record` ends: as its program does, and after it.
 mod record_ends;
 

@@ -35,9 +35,10 @@ enum Found {
 /// Tries all parts.
 pub(super) fn all(ui: &mut Ui) -> Vec<CheckEntry> {
     type Check = fn() -> anyhow::Result<Found>;
-    let checks: [(&'static str, Check); 9] = [
+    let checks: [(&'static str, Check); 10] = [
         ("tracer", tracer),
         ("counters", counters),
+        ("kernel", kernel),
         ("daemon", daemon),
         ("mount", mount),
         ("mpi", mpi),
@@ -114,6 +115,23 @@ fn counters() -> anyhow::Result<Found> {
         );
     }
     Ok(Found::Works(format!("`record --live` keeps counters in {} ({kind})", directory.display())))
+}
+
+/// Tries to attach the kernel's tracer: some uses need it, and few have the rights.
+fn kernel() -> anyhow::Result<Found> {
+    let abilities = iotide_kernel::check();
+    let lacking = |is_needed: bool| {
+        let lacking = abilities.iter().filter(move |ability| ability.is_needed == is_needed);
+        lacking.filter_map(|ability| Some((ability.what, ability.works.as_ref().err()?))).next()
+    };
+    if let Some((_, why)) = lacking(true) {
+        return Ok(Found::Absent {
+            found: why.clone(),
+            mend: "only `record --kernel` needs it: docs/kernel-tracing.md says how to get it",
+        });
+    }
+    let but = lacking(false).map(|(what, why)| format!(", but for {what} ({why})")).unwrap_or_default();
+    Ok(Found::Works(format!("`record --kernel` can trace static programs, Go and io_uring{but}")))
 }
 
 fn daemon() -> anyhow::Result<Found> {

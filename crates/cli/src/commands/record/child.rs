@@ -1,7 +1,7 @@
 //! A program that is run for the user: signals sent to us reach it, and it ends before we do.
 
 use std::io;
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -24,6 +24,14 @@ const SI_KERNEL: i32 = 0x80;
 
 /// Runs a program to its end and passes signals on to it.
 pub(super) fn run(command: &mut Command) -> io::Result<ExitStatus> {
+    run_by(command, Command::spawn)
+}
+
+/// Runs a program that `spawn` starts to its end, likewise.
+pub(super) fn run_by(
+    command: &mut Command,
+    spawn: impl FnOnce(&mut Command) -> io::Result<Child>,
+) -> io::Result<ExitStatus> {
     // What is ignored stays ignored, for the program too: `nohup iotide record …`.
     let ignored = ignored_signals();
     let heeded = |signal: &&i32| ignored & (1 << (**signal - 1)) == 0;
@@ -33,7 +41,7 @@ pub(super) fn run(command: &mut Command) -> io::Result<ExitStatus> {
     }
     let mut signals = SignalsInfo::<WithRawSiginfo>::new(PASSED_ON.iter().filter(heeded))?;
     let listening = signals.handle();
-    let mut child = command.spawn()?;
+    let mut child = spawn(command)?;
     let pid = Pid::from_child(&child);
     let passing = std::thread::spawn(move || {
         for info in &mut signals {
