@@ -119,6 +119,9 @@ pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> Strin
     if !statistics.most_run.is_empty() {
         section(&mut html, "applications", "What runs most often", &most_run(statistics));
     }
+    if let Some(slow) = &statistics.slow {
+        section(&mut html, "slow", "Slow runs, and why", &crate::why::slow_runs(slow));
+    }
     if let Some(found) = &statistics.issues {
         section(&mut html, "issues", "I/O issues", &issues(found));
     }
