@@ -4,7 +4,7 @@
 //! while jobs run below it. Sessions in a terminal become SVG. Everything that is shown was made in that very run.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ usage: cargo xtask pictures [OPTIONS]
 
 /// Size of a window at a desk, in pixels.
 const DESK: [u32; 2] = [1200, 900];
+/// The same as far down as the first chart of a report.
+const REPORT: [u32; 2] = [1200, 1270];
 /// Time that a daemon watches its jobs before its pages are photographed: long enough for a period to be found.
 const WATCHED: Duration = Duration::from_secs(32);
 /// Measurements of a metric that grows with the square root, and of one that does not grow.
@@ -69,7 +71,7 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
     let program = fs::canonicalize(&program).map_err(|error| format!("{}: {error}", program.display()))?;
     fs::create_dir_all(&settings.folder)
         .map_err(|error| format!("cannot make {}: {error}", settings.folder.display()))?;
-    let studio = Studio { settings, program, bed: Bed::make("pictures")? };
+    let studio = Studio { settings, program, bed: Bed::on_disk("pictures")? };
     studio.of_a_run()?;
     studio.of_models()?;
     studio.of_a_daemon()?;
@@ -114,8 +116,8 @@ impl Studio {
         self.terminal("detect", &["detect", "run"])?;
         self.printed(&["report", "run", "-o", "run.html"])?;
         let page = format!("file://{}", self.bed.folder.join("run.html").display());
-        self.shoot(&page, "report", DESK, false)?;
-        self.shoot(&page, "report-dark", DESK, true)?;
+        self.shoot(&page, "report", REPORT, false)?;
+        self.shoot(&page, "report-dark", REPORT, true)?;
         self.shoot(&page, "report-phone", [500, 900], false)
     }
 
@@ -175,7 +177,11 @@ impl Studio {
         browser.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
         browser.arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!is_dark)));
         browser.arg(format!("--user-data-dir={}", self.bed.folder.join("profile").display()));
-        browser.arg(format!("--window-size={width},{height}")).arg("--virtual-time-budget=4000");
+        browser.arg(format!("--window-size={width},{height}"));
+        // Scripts draw charts at the width of the window. A page of the daemon has a connection that never ends, and needs none of them.
+        if url.starts_with("file:") {
+            browser.arg("--virtual-time-budget=4000");
+        }
         browser.arg(format!("--screenshot={}", file.display())).arg(url);
         let out = browser.output();
         let out =

@@ -39,16 +39,24 @@ pub(crate) fn signal(process: u32, name: &str) {
     let _ = Command::new("kill").args(["-s", name, &process.to_string()]).status();
 }
 
-/// A folder for an experiment, in memory if there is room for that: then pacing alone is the storage. Gone when dropped.
+/// A folder for an experiment. Gone when dropped.
 pub(crate) struct Bed {
     pub(crate) folder: PathBuf,
 }
 
 impl Bed {
-    /// Makes one for an experiment of this name.
+    /// Makes one in memory, if there is room for that: then pacing alone is the storage.
     pub(crate) fn make(name: &str) -> Result<Self, String> {
         let memory = Path::new("/dev/shm");
-        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        Self::below(if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }, name)
+    }
+
+    /// Makes one among temporary files: what is written to memory is no I/O.
+    pub(crate) fn on_disk(name: &str) -> Result<Self, String> {
+        Self::below(std::env::temp_dir(), name)
+    }
+
+    fn below(parent: PathBuf, name: &str) -> Result<Self, String> {
         let folder = parent.join(format!("iotide-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
         Ok(Self { folder })

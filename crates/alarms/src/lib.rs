@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::Instant;
 
+use iotide_analysis::Why;
 use iotide_ledger::alarm::{Rule, RuleName};
 use iotide_private::Limits;
 use iotide_report::{AlarmList, AlarmRule, AlarmState};
@@ -18,10 +19,11 @@ use tokio::sync::oneshot;
 use crate::store::{AlarmStore, Firing};
 use iotide_daemon::collect::{GroupJob, NodeReading};
 use iotide_daemon::events::Events;
-use iotide_daemon::leaf::View;
+use iotide_daemon::leaf::{JobView, View};
 use iotide_daemon::predict::Expectations;
 use iotide_daemon::series::Series;
-use iotide_daemon::store::StoreError;
+use iotide_daemon::store::{Reader, StoreError};
+use iotide_daemon::why::{AskedJob, Evidence};
 use machine::Machine;
 pub use names::check as check_names;
 use routes::Outbox;
@@ -32,6 +34,7 @@ mod labels;
 mod machine;
 mod names;
 mod routes;
+mod slowdowns;
 mod store;
 mod values;
 
@@ -123,6 +126,14 @@ impl Needs {
     /// Whether receivers get an alarm.
     fn sends(&self, state: &AlarmState) -> bool {
         state.owner.is_none() || self.sends_users_alarms
+    }
+
+    /// Compares a running job with earlier runs, as `iotide why --job` does; `None` where the evidence cannot be read.
+    fn why(&self, view: &View, job: &JobView) -> Option<Why> {
+        let reader = Reader::open(&self.store).ok()?;
+        let evidence = Evidence { reader: &reader, series: &self.series, view };
+        let asked = AskedJob { key: &job.key, about: &job.about, end_ns: None };
+        evidence.why(asked).ok().map(|answer| answer.why)
     }
 }
 
@@ -270,6 +281,7 @@ impl Watching {
                         node: &second.node,
                         groups: &second.groups,
                         expectations: &self.needs.expectations,
+                        why: &|job| self.needs.why(&second.view, job),
                     };
                     let changes = self.machine.second(at_ns, &seen, &self.needs.series);
                     self.changed(changes);

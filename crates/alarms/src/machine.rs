@@ -8,6 +8,7 @@ use iotide_report::AlarmState;
 
 use super::ByTarget;
 use super::labels::Labels;
+use super::slowdowns::Slowdowns;
 use super::values::{self, Rates, Seen, Values, wanted};
 use crate::store::Firing;
 use iotide_daemon::leaf::JobView;
@@ -31,6 +32,7 @@ pub(super) struct Machine {
     watches: Vec<ByTarget<Held>>,
     rates: Rates,
     labels: Labels,
+    slowdowns: Slowdowns,
     started_ns: u64,
 }
 
@@ -48,6 +50,7 @@ impl Machine {
             watches: Vec::new(),
             rates: Rates::default(),
             labels: Labels::default(),
+            slowdowns: Slowdowns::default(),
             started_ns,
         }
     }
@@ -113,6 +116,7 @@ impl Machine {
         }
         let of_jobs = wanted(&self.rules, false);
         self.renew_labels(&of_jobs, seen, series);
+        self.renew_slowdowns(&of_jobs, seen);
         let mut changes = Vec::new();
         let mut sums: Vec<(Values, bool)> = self.rules.iter().map(|_| Default::default()).collect();
         let mut there: BTreeSet<String> = BTreeSet::new();
@@ -171,15 +175,28 @@ impl Machine {
         self.labels.renew(seen.view, series, is_wanted);
     }
 
+    fn renew_slowdowns(&mut self, of_jobs: &BTreeSet<Subject>, seen: &Seen<'_>) {
+        let is_slowdown = |subject: &Subject| matches!(subject, Subject::Slowdown(_));
+        if !of_jobs.iter().any(is_slowdown) {
+            return;
+        }
+        let rules: Vec<&Rule> = self.rules.iter().filter(|rule| is_slowdown(&rule.subject)).collect();
+        let is_wanted = |job: &JobView| rules.iter().any(|rule| rule.is_about(&job.key, &job.about));
+        self.slowdowns.renew(seen.view, is_wanted, seen.why);
+    }
+
+    /// Adds the values that are found now and then: labels, issues and slowdowns.
     fn take_labels(&self, of_jobs: &BTreeSet<Subject>, key: &JobKey, values: &mut Values) {
         for subject in of_jobs {
-            let has = match subject {
-                Subject::Label(name) => self.labels.has_label(key, name.as_str()),
-                Subject::Issue(name) => self.labels.has_issue(key, name.as_str()),
+            let as_number = |has: bool| if has { 1.0 } else { 0.0 };
+            let value = match subject {
+                Subject::Label(name) => self.labels.has_label(key, name.as_str()).map(as_number),
+                Subject::Issue(name) => self.labels.has_issue(key, name.as_str()).map(as_number),
+                Subject::Slowdown(by) => self.slowdowns.of(key, *by),
                 _ => None,
             };
-            if let Some(has) = has {
-                values.set(subject.clone(), if has { 1.0 } else { 0.0 });
+            if let Some(value) = value {
+                values.set(subject.clone(), value);
             }
         }
     }

@@ -17,7 +17,7 @@ const MOST_NEAREST: usize = 3;
 pub fn check(rule: &Rule) -> Result<(), String> {
     let names = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
     let (what, all): (_, Vec<String>) = match (&rule.subject, rule.on) {
-        (Subject::PredictedLoad, _) => return Ok(()),
+        (Subject::PredictedLoad | Subject::Slowdown(_), _) => return Ok(()),
         (Subject::Label(_), _) => ("label", names(Category::all().map(Category::name).collect())),
         (Subject::Issue(_), _) => ("issue", names(IssueId::ALL.iter().map(|id| id.name()).collect())),
         (Subject::Metric(_) | Subject::Rate(_), On::Node) => ("metric of the machine", of_machine()),
@@ -118,6 +118,7 @@ mod tests {
             "device_read_requests > 3",
             "own.steps > 5",
             "predicted_load > 1GB",
+            "slowdown(others) > 2",
             "label(write_periodic)",
             "issue(small_writes)",
         ] {

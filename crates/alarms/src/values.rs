@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
+use iotide_analysis::Why;
 use iotide_ledger::JobKey;
 use iotide_ledger::alarm::{On, Rule, Subject, Window};
 use iotide_ledger::series::Sample;
 
 use iotide_daemon::collect::{GroupJob, NodeReading};
-use iotide_daemon::leaf::View;
+use iotide_daemon::leaf::{JobView, View};
 use iotide_daemon::predict::Expectations;
 use iotide_daemon::series::{samples_of_job, samples_of_node};
 
@@ -18,6 +19,8 @@ pub(crate) struct Seen<'a> {
     pub node: &'a NodeReading,
     pub groups: &'a [GroupJob],
     pub expectations: &'a Expectations,
+    /// Compares a job with earlier runs; `None` if none of its I/O was sampled.
+    pub why: &'a dyn Fn(&JobView) -> Option<Why>,
 }
 
 /// Values by subject, as far as rules ask for them.
@@ -98,7 +101,7 @@ fn take(
 pub(crate) fn of_job(
     seen: &Seen<'_>,
     rates: &mut Rates,
-    job: &iotide_daemon::leaf::JobView,
+    job: &JobView,
     wanted: &BTreeSet<Subject>,
 ) -> Values {
     let mut values = Values::default();

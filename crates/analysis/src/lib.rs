@@ -48,9 +48,10 @@ pub use crate::signature::{
 };
 
 pub use crate::why::{
-    ArchivedRun, Caused, Change, Clue, CountedCalls, EarlierPoint, JudgedRun, LoadGrid, OthersSeries, Parts,
-    PhaseCause, PhaseFacts, Request, RunCounts, RunFacts, RunRequests, ServerLoad, Slowdown,
-    Verdict as WhyVerdict, Why, caused, counts_from_1970, judge, why,
+    ArchivedRun, Caused, Change, Clue, CountedCalls, CountedComparison, EarlierPoint, JudgedRun, LoadGrid,
+    LoadPlan, MOST_EARLIER, OthersSeries, Parts, PhaseCause, PhaseFacts, Request, RunCounts, RunFacts,
+    RunRequests, ServerLoad, Slowdown, StepGrowth, Verdict as WhyVerdict, Why, caused, comparable,
+    counts_from_1970, judge, why,
 };
 
 pub mod online;

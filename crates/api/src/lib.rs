@@ -85,7 +85,7 @@ pub use crate::{
     templates::{TemplateOptions, storage_of_file, storage_of_ladder, templates},
     why::{
         ArchiveRun, ComparedRun, CountedRun, LoadPiece, LoadSource, PrometheusLoad, StorageLoad, WhyOptions,
-        program_of, why, why_archive,
+        program_of, why, why_archive, why_each,
     },
 };
 

@@ -20,7 +20,7 @@ use std::slice;
 
 use iotide_pages::archive_page;
 use iotide_private::{OpenDir, Part};
-use iotide_report::{ArchiveStatistics, Document, LineHead, LogIdentity, ResultLine};
+use iotide_report::{ArchiveStatistics, Document, LineHead, LogIdentity, ResultLine, SlowRuns};
 
 use crate::ArchiveError;
 use crate::parquet::RunsTable;
@@ -120,8 +120,17 @@ impl Folder {
 
     /// Writes the results of all that was ever added, and drops the journal.
     pub fn finish(self, outputs: Outputs) -> Result<ArchiveStatistics, ArchiveError> {
+        self.finish_with(outputs, &mut |_| None)
+    }
+
+    /// The same, with the slow runs, which `slow` finds in the folder once its `runs.jsonl` is whole.
+    pub fn finish_with(
+        self,
+        outputs: Outputs,
+        slow: &mut dyn FnMut(&Path) -> Option<SlowRuns>,
+    ) -> Result<ArchiveStatistics, ArchiveError> {
         let path = self.dir.path().to_owned();
-        let statistics = write_results(slice::from_ref(&path), &self.dir, outputs)?;
+        let statistics = write_results(slice::from_ref(&path), &self.dir, outputs, slow)?;
         self.dir.remove(JOURNAL).map_err(|source| ArchiveError::write(&path, source))?;
         Ok(statistics)
     }
@@ -194,7 +203,7 @@ pub fn merge(parts: &[PathBuf], out: &Path, outputs: Outputs) -> Result<ArchiveS
     if let Some((_, text)) = made_with {
         replace(&dir, MADE_WITH, text.as_bytes()).map_err(failed)?;
     }
-    write_results(&sources, &dir, outputs)
+    write_results(&sources, &dir, outputs, &mut |_| None)
 }
 
 /// Reads the lines of all `sources` in the order of paths and writes what they come to.
@@ -202,6 +211,7 @@ fn write_results(
     sources: &[PathBuf],
     dir: &OpenDir,
     outputs: Outputs,
+    slow: &mut dyn FnMut(&Path) -> Option<SlowRuns>,
 ) -> Result<ArchiveStatistics, ArchiveError> {
     let failed = |source| ArchiveError::write(dir.path(), source);
     let begin = |name: &str| dir.replace(name).map(buffered).map_err(failed);
@@ -227,12 +237,13 @@ fn write_results(
         }
     }
     drop(lines);
-    let (statistics, listed) = sums.finish();
+    let (mut statistics, listed) = sums.finish();
+    name(runs).and_then(|()| name(rejected)).map_err(failed)?;
+    statistics.slow = slow(dir.path());
     if let Some(table) = table {
         table.finish().and_then(name).map_err(failed)?;
         replace(dir, "index.html", archive_page(&statistics, &listed).as_bytes()).map_err(failed)?;
     }
-    name(runs).and_then(|()| name(rejected)).map_err(failed)?;
     if outputs == Outputs::All {
         // The last one: where it is, all is.
         replace(dir, STATISTICS, statistics.to_json().as_bytes()).map_err(failed)?;

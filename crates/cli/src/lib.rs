@@ -130,7 +130,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Understand", &["detect", "categorize", "compare", "why", "measure", "model", "signature", "templates"]),
     ("Try out", &["simulate", "checkpoint", "ladder", "ioskel"]),
     ("Act", &["sets", "mount", "arbiter", "resize", "stage"]),
-    ("Watch a machine", &["serve", "jobs", "job", "top", "nodes", "alarms", "decisions", "web"]),
+    ("Watch a machine", &["serve", "jobs", "job", "top", "nodes", "alarms", "policy", "decisions", "web"]),
     ("Set up", &["doctor", "config", "library", "mcp", "completions", "man", "help"]),
 ];
 

@@ -11,6 +11,7 @@
 //! - [`below`]: a daemon below, for those who ask it.
 //! - [`gather`]: what daemons below have counted becomes part of the jobs, and what is counted here goes up.
 //! - [`predict`]: when each job's next phase begins.
+//! - [`why`]: whether a job was slow, and why.
 //! - [`memory`]: what the allocator keeps.
 
 pub mod below;
@@ -25,6 +26,7 @@ pub mod predict;
 pub mod priority;
 pub mod series;
 pub mod store;
+pub mod why;
 
 /// Feeds any bytes to whatever here reads text from outside, for the target `daemon` in `fuzz/`.
 #[cfg(fuzzing)]

@@ -3,7 +3,7 @@
 //! A thread of its own takes a sample of everything each second, holds a block's worth of them, and writes it out. A disk that is full or does not answer
 //! stops this and nothing else: counts of jobs are stored elsewhere, and by another thread.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
@@ -11,8 +11,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use iotide_ledger::series::{Columns, MAX_TICKS, Rows, Sample};
-use iotide_ledger::{Counters, JobKey, Metric};
+use iotide_ledger::series::{Columns, MAX_TICKS, MetricAnswer, Rows, Sample, points};
+use iotide_ledger::{Counters, JobKey, Metric, Name};
 use iotide_private::OpenDir;
 use iotide_wire::page::PageLayer;
 
@@ -57,6 +57,14 @@ pub enum Owner {
 }
 
 impl Owner {
+    /// Who has the sum of all jobs on a day: the tree, where there are machines below.
+    pub fn of_all(view: &View, day: u64) -> Self {
+        match view.elsewhere.is_empty() {
+            true => Self::Node { node: view.node.to_string(), day },
+            false => Self::Tree { day },
+        }
+    }
+
     fn names(&self) -> (String, String) {
         match self {
             Self::Job(key) => names_of(key),
@@ -108,6 +116,31 @@ pub struct Found {
     pub pieces: Vec<Rows>,
     /// Missing parts of them, in words.
     pub losses: Vec<String>,
+}
+
+/// A metric of what was found; `None` if there is none of its name, and no points if there are no values.
+pub fn of_metric(
+    found: &[impl Borrow<Found>],
+    name: &Name,
+    span: (u64, u64),
+    most: usize,
+) -> Option<MetricAnswer> {
+    let metric = name.as_str();
+    let found = || found.iter().map(Borrow::borrow);
+    let kind = found().find_map(|found| Some(found.columns.find(metric)?.1))?;
+    // Numbers of columns are those of a file: one that has another number there is brought to that of the first.
+    let mut pieces = Vec::new();
+    for found in found() {
+        let Some((id, _)) = found.columns.find(metric).filter(|(_, of)| *of == kind) else { continue };
+        pieces.extend(found.pieces.iter().map(move |rows| (id, rows)));
+    }
+    let folds = pieces.iter().map(|(_, rows)| rows.folds()).max().unwrap_or(0);
+    let mut column = Rows::new(folds);
+    for (id, rows) in pieces {
+        column.append_column(0, rows, id);
+    }
+    let points = points([&column].into_iter(), 0, span, most);
+    Some(MetricAnswer { name: name.clone(), kind, points })
 }
 
 impl Series {

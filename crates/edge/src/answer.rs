@@ -554,6 +554,7 @@ fn document(entry: WatchedJob, key: &JobKey, about: &About) -> JobDocument {
         earlier: Vec::new(),
         rates: None,
         run_time_s: None,
+        why: None,
         issues: None,
     }
 }

@@ -3,7 +3,7 @@
 //! [`serve`] starts the threads. One reads counter pages and writes the store, one speaks HTTP, a few work out answers, the first waits for signals. `route_table` lists
 //! every question with its handler; HTTP, RPC, Redis and the old names of the metric proxy are adapters over the same handlers.
 //!
-//! - `answer`, `alarm_answers`, `decision_answers`, `model_answers`, `series`, `metrics`, `web`: the handlers.
+//! - `answer`, `alarm_answers`, `decision_answers`, `model_answers`, `series`, `metrics`, `web`, `why`: the handlers.
 //! - `routes`: who may ask, and how a question finds its answer; `refusal`: why there is none.
 //! - `doors`: who is who; `turns`: whose answer is worked out next.
 //! - `tree`: connections to daemons above and below.
@@ -47,6 +47,7 @@ mod tls;
 mod tree;
 mod turns;
 mod web;
+mod why;
 
 pub use config::{Config, ServeError, Served};
 pub use doors::{ProxyConfig, ProxyFrom, TokenRole, WebConfig, make_token};

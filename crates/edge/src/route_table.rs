@@ -72,14 +72,31 @@ pub(crate) static ROUTES: &[Route] = &[
     },
     Route {
         handler: Handler::Answer(|it, asked| {
-            Ok(Answer::json(answer_json(&it.job_document(asked.viewer(), &asked.named)?)))
+            let mut document = it.job_document(asked.viewer(), &asked.named)?;
+            if asked.query.get("why") == Some("1") {
+                document.why = it.short_why(asked.viewer(), &asked.named);
+            }
+            Ok(Answer::json(answer_json(&document)))
         }),
+        endpoint: Endpoint {
+            query: &[("why", "1: also whether it was slow, and why, in short")],
+            ..get(
+                "/api/1/jobs/{job}",
+                Who::Jobs,
+                Kind::Api,
+                "all that is known of a job",
+                "/api/1/jobs/{job}",
+            )
+        },
+    },
+    Route {
+        handler: Handler::Answer(|it, asked| it.why_answer(asked.viewer(), &asked.named)),
         endpoint: get(
-            "/api/1/jobs/{job}",
+            "/api/1/jobs/{job}/why",
             Who::Jobs,
             Kind::Api,
-            "all that is known of a job",
-            "/api/1/jobs/{job}",
+            "whether a job was slow, and why: beside earlier runs and the load of all jobs",
+            "/api/1/jobs/{job}/why",
         ),
     },
     Route {

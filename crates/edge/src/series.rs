@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use iotide_ledger::series::{
-    ColumnKind, MAX_POINTS, MAX_VALUES, MetricAnswer, Points, Rows, Sample, SeriesAnswer, points,
-};
+use iotide_ledger::series::{ColumnKind, MAX_POINTS, MAX_VALUES, MetricAnswer, Points, Sample, SeriesAnswer};
 use iotide_ledger::tree::{AskError, MOST_ANSWER, Question, Wanted};
 use iotide_ledger::{JobKey, Name};
 use iotide_private::Share;
@@ -16,7 +14,7 @@ use crate::model_answers::Reply;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
 use iotide_daemon::below::{Answered, OpenQuestion};
-use iotide_daemon::series::{Found, Owner};
+use iotide_daemon::series::{Found, Owner, of_metric};
 use iotide_daemon::store::series::LOSS;
 
 /// Points in one answer, if nobody says how many.
@@ -417,25 +415,6 @@ impl Answers {
         let found = found.unwrap_or_default();
         names.map(|name| of_metric(&found, &Name::ours(name), span, most)?.points)
     }
-}
-
-/// A metric of what was found; `None` if there is none of its name, and no points if there are no values.
-fn of_metric(found: &[Found], name: &Name, span: (u64, u64), most: usize) -> Option<MetricAnswer> {
-    let metric = name.as_str();
-    let kind = found.iter().find_map(|found| Some(found.columns.find(metric)?.1))?;
-    // Numbers of columns are those of a file: one that has another number there is brought to that of the first.
-    let mut pieces = Vec::new();
-    for found in found {
-        let Some((id, _)) = found.columns.find(metric).filter(|(_, of)| *of == kind) else { continue };
-        pieces.extend(found.pieces.iter().map(move |rows| (id, rows)));
-    }
-    let folds = pieces.iter().map(|(_, rows)| rows.folds()).max().unwrap_or(0);
-    let mut column = Rows::new(folds);
-    for (id, rows) in pieces {
-        column.append_column(0, rows, id);
-    }
-    let points = points([&column].into_iter(), 0, span, most);
-    Some(MetricAnswer { name: name.clone(), kind, points })
 }
 
 /// When the first of some values was sampled.

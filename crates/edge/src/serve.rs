@@ -40,6 +40,7 @@ use crate::pages::make_pages_directory;
 use crate::shared::{Shared, now_ns, random, shares_of_connections, shares_of_pages};
 use crate::steering::Steering;
 use crate::tree::{Secret, TreeConfig};
+use crate::why::Whys;
 use crate::{doors, groups, http, redis, remote_write, rpc, tls, tree, turns};
 
 /// A store that failed is tried again after this.
@@ -245,6 +246,7 @@ impl Daemon {
             published: redis::Published::default(),
             steering: steering.clone(),
             forecasts: Forecasts::new(storage),
+            whys: Whys::default(),
             turns: turns::Turns::default(),
             connections: shares_of_connections(http::MOST_CONNECTIONS),
             rpc_connections: shares_of_connections(rpc::MOST_CONNECTIONS),

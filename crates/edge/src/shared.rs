@@ -23,6 +23,7 @@ use crate::doors::Doors;
 use crate::exporters::Exporters;
 use crate::forecast::Forecasts;
 use crate::steering::Steering;
+use crate::why::Whys;
 use crate::{redis, remote_write, turns};
 
 /// State that the threads share.
@@ -60,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) steering: Steering,
     /// The next minutes, while somebody looks.
     pub(crate) forecasts: Forecasts,
+    /// Whether jobs were slow, and why, as it was found lately.
+    pub(crate) whys: Whys,
     /// Turns at working out answers over HTTP.
     pub(crate) turns: turns::Turns,
     /// Connections to the unix sockets, of HTTP and of controllers.

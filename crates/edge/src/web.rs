@@ -245,8 +245,10 @@ impl Answers {
                 self.node_shares(&stored.key, &self.ask(|reader| reader.counters(stored.number))?, 0)
             }
         };
+        let why = self.why(viewer, id).ok().flatten();
         let page = JobPage {
             job: &document,
+            why: why.as_deref(),
             rates: rates.as_ref(),
             confidence: expected.map(|expected| expected.confidence),
             bytes_per_phase: expected.and_then(|expected| expected.bytes_per_phase),

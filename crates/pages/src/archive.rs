@@ -84,6 +84,9 @@ pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> Strin
     if let Some(found) = &statistics.issues {
         section(&mut html, "issues", "I/O issues", &issues(found));
     }
+    if let Some(slow) = &statistics.slow {
+        section(&mut html, "slow", "Slow runs, and why", &crate::why::slow_runs(slow));
+    }
     if !statistics.timeline.is_empty() {
         section(&mut html, "timeline", "Over time", &load::timeline(statistics));
     }

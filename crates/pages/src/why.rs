@@ -5,7 +5,7 @@ use std::fmt::Write;
 use iotide_look::chart::{Axis, Band, BandKind, Look, Series, Xs, highest};
 use iotide_look::html::{SCRIPT, escape, facts, head, own_style, sorted_cell, table};
 use iotide_look::{Plot, text};
-use iotide_report::{PhaseEntry, SlowTable, WhyArchive, WhyDocument, WhyRun};
+use iotide_report::{PhaseEntry, SlowRuns, SlowTable, WhyArchive, WhyDocument, WhyRun};
 
 use crate::{Page, section};
 
@@ -30,11 +30,11 @@ impl Page for WhyArchive {
             "<main>\n<header><p class=\"path\">Slow runs of an archive</p><h1>{}</h1></header>\n",
             escape(&headline)
         );
-        let plot = lost_plot(self);
+        let plot = lost_plot(&self.archive);
         if let Some(plot) = &plot {
             section(&mut html, "lost", "Lost I/O time by hour", &plot.to_figure("why"));
         }
-        for (i, SlowTable { title, head: names, mut rows }) in self.tables().into_iter().enumerate() {
+        for (i, SlowTable { title, head: names, mut rows }) in self.archive.tables().into_iter().enumerate() {
             rows.truncate(MOST_ROWS);
             if !rows.is_empty() {
                 section(&mut html, &format!("table-{i}"), title, &table(names, rows));
@@ -50,16 +50,29 @@ impl Page for WhyArchive {
     }
 
     fn pictures(&self) -> Vec<(String, String)> {
-        lost_plot(self).iter().map(|plot| (format!("{}.svg", plot.name), plot.to_svg())).collect()
+        lost_plot(&self.archive).iter().map(|plot| (format!("{}.svg", plot.name), plot.to_svg())).collect()
     }
+}
+
+/// The slow runs of an archive, for a page about more: lost time, then each table.
+pub(crate) fn slow_runs(slow: &SlowRuns) -> String {
+    let mut html = format!("<p>{}.</p>\n", escape(&text::whole_numbers(&slow.headline())));
+    html.extend(lost_plot(slow).iter().map(|plot| plot.to_figure("slow")));
+    for SlowTable { title, head: names, mut rows } in slow.tables() {
+        rows.truncate(MOST_ROWS);
+        if !rows.is_empty() {
+            let _ = write!(html, "<h3>{title}</h3>\n{}", table(names, rows));
+        }
+    }
+    html
 }
 
 /// Hours of a picture; a longer archive is shown by weeks.
 const MOST_HOURS: f64 = 2000.0;
 
 /// Lost I/O time over time, and how much of it others caused.
-fn lost_plot(archive: &WhyArchive) -> Option<Plot> {
-    let (hours, weeks) = (&archive.archive.hours, &archive.archive.weeks);
+fn lost_plot(slow: &SlowRuns) -> Option<Plot> {
+    let (hours, weeks) = (&slow.hours, &slow.weeks);
     let span_s = hours.last()?.start_unix_s - hours.first()?.start_unix_s;
     let (times, length_s) =
         if span_s <= MOST_HOURS * 3600.0 { (hours, 3600.0) } else { (weeks, 168.0 * 3600.0) };

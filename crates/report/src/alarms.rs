@@ -29,7 +29,7 @@ pub struct AlarmRule {
     pub owner: Option<u32>,
     /// The condition: `rate(write_bytes) > 2000000000`.
     pub expr: Untrusted,
-    /// `metric`, `rate`, `predicted_load`, `label` or `issue`.
+    /// `metric`, `rate`, `predicted_load`, `label`, `issue` or `slowdown`.
     pub subject: String,
     /// Of which name.
     pub metric: Untrusted,

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::archive_load::{ApplicationLoad, Coverage, TimeBucket, UserCount};
 use crate::document::Document;
+use crate::why_archive::SlowRuns;
 use crate::{Failure, Ink, SCHEMA};
 use iotide_look::Untrusted;
 use iotide_look::text::{self, Rows};
@@ -52,6 +53,8 @@ pub struct ArchiveStatistics {
     pub heaviest_applications: Vec<ApplicationLoad>,
     /// How many have no label, and how many six labels describe, for each population.
     pub coverage: Vec<Coverage>,
+    /// Runs that were slow beside others of their application, and why; `None` if nobody looked.
+    pub slow: Option<SlowRuns>,
 }
 
 /// Runs or applications, and how many bear which labels.
@@ -267,6 +270,9 @@ impl ArchiveStatistics {
         if let Some(issues) = &self.issues {
             value["issues"] = json!(issues);
         }
+        if let Some(slow) = &self.slow {
+            value["slow"] = json!(slow);
+        }
         value
     }
 
@@ -396,6 +402,9 @@ impl Document for ArchiveStatistics {
         if let Some(issues) = self.issues.as_ref().filter(|issues| !issues.is_empty()) {
             let told: Vec<_> = issues.iter().take(10).map(IssueCount::in_words).collect();
             rows.row("issues", told.join("\n"));
+        }
+        if let Some(slow) = &self.slow {
+            rows.row("slow", slow.in_words());
         }
         if !self.rejections.is_empty() {
             let told: Vec<_> = (self.rejections.iter().take(8))

@@ -9,9 +9,10 @@ use iotide_look::Untrusted;
 use iotide_look::text::{self, Rows};
 
 use crate::series::JobRates;
+use crate::why::JobWhy;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 /// Jobs that were asked for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -175,6 +176,9 @@ pub struct JobDocument {
     /// How long it ran, or has run so far.
     #[serde(default)]
     pub run_time_s: Option<f64>,
+    /// Whether it was slower than earlier runs, and why, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<JobWhy>,
     /// Its I/O issues; whoever reads the document can find them again with [`JobDocument::judged`].
     #[serde(flatten, skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub issues: Option<crate::issue::RunIssues>,
@@ -592,6 +596,7 @@ impl JobDocument {
         let section = |rows: &Rows| rows.render(width, str::to_owned);
         out.push_str(&section(&self.what_it_is()));
         out.push_str(&self.issues_in_words(width));
+        out.push_str(&self.why_in_words(width));
         out.push_str("\nI/O\n");
         out.push_str(&section(&self.what_it_moved()));
         out.push_str(&self.calls());
@@ -618,6 +623,15 @@ impl JobDocument {
         let losses = if losses.is_empty() { "none".to_owned() } else { losses.join("; ") };
         let _ = writeln!(out, "\nlosses: {losses}");
         out
+    }
+
+    /// Whether it was slower than earlier runs, and why; nothing where there are none.
+    fn why_in_words(&self, width: usize) -> String {
+        let Some(why) = self.why.as_ref().filter(|why| why.n_history > 0) else { return String::new() };
+        let mut rows = Rows::default();
+        rows.row("verdict", why.text.for_terminal());
+        why.evidence.iter().for_each(|evidence| rows.row("evidence", evidence.for_terminal()));
+        format!("\nBeside earlier runs\n{}", rows.render(width, str::to_owned))
     }
 
     /// Who ran what, where and when.

@@ -50,6 +50,7 @@ pub use crate::{
         DrawnSchedule, Figure, FigureSource, JobFateEntry, JobPolicyEntry, JobsReport, JobsRun, MachineEntry,
         Ratios, ResizeEntry,
     },
+    job_summary::{Efficiency, JobResources, JobSummary, NoResource, SummedIo},
     jobs::{
         EarlierRun, JobDocument, JobEntry as WatchedJob, JobIo, JobList, JobMpi, JobStaging, JobTime,
         ProxyJob, ProxyProfile, Refused, answer_json, called,
@@ -106,8 +107,10 @@ pub use crate::{
         TargetErrorsEntry, TemplatesReport,
     },
     timeline::{RowSums, Timeline, TimelineRow},
-    why::{EvidenceEntry, PartsEntry, PhaseEntry, SlowdownEntry, WhyDocument, WhyEntry, WhyRun},
-    why_archive::{LostTime, SlowApplication, SlowRuns, SlowTable, SlowTime, WhyArchive, WhyArchiveRun},
+    why::{EvidenceEntry, JobWhy, PartsEntry, PhaseEntry, SlowdownEntry, WhyDocument, WhyEntry, WhyRun},
+    why_archive::{
+        LostTime, SlowApplication, SlowFileSystem, SlowRuns, SlowTable, SlowTime, WhyArchive, WhyArchiveRun,
+    },
     zero::Zero,
 };
 
@@ -130,6 +133,7 @@ mod info;
 mod issue;
 mod job_issues;
 mod job_schedule;
+mod job_summary;
 mod jobs;
 mod known;
 mod label_glossary;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use iotide_analysis::{Harmonics, Method, OutlierDetector, RunAnalysis, RunConfig, RunError};
 use iotide_look::text::{self, Rows};
 use iotide_look::{Numbers, Plot, Untrusted};
-use iotide_trace::{ActivitySums, Direction, JobInfo, SamplingKind, Tally};
+use iotide_trace::{ActivitySums, Direction, Event, JobInfo, Layer, Rank, SamplingKind, Tally, Timestamp};
 use serde::{Serialize, Serializer};
 
 use crate::activity::Activity;
@@ -559,6 +559,19 @@ impl Source {
                 nodes: job.n_nodes,
             },
         }
+    }
+
+    /// Returns what a run is of which counters alone are known.
+    pub fn counted(name: impl Into<Untrusted>, run: &iotide_analysis::RunRequests, job: &JobInfo) -> Self {
+        let mut tally = Tally::default();
+        let at = Timestamp::from_secs_since_start;
+        for request in &run.requests {
+            if let (Some(start), Some(end)) = (at(request.start_s), at(request.end_s)) {
+                let event = Event::data(request.op, Rank::ALL, start, end, request.bytes);
+                tally.add(&Event { layer: Layer::Posix, calls: request.calls as u32, ..event });
+            }
+        }
+        Self::new(name, "counters", &tally, job)
     }
 
     /// The word for one of its processes.

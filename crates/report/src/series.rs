@@ -148,6 +148,30 @@ impl JobMetrics {
         serde_json::from_slice(json).map_err(|error| error.to_string())
     }
 
+    /// The metrics that runs are compared by, of a job.
+    pub fn is_compared_by(metric: &str) -> bool {
+        metric.rsplit_once('_').is_some_and(|(op, what)| {
+            ["bytes", "calls", "ns"].contains(&what) && COUNTED.iter().any(|(known, _)| *known == op)
+        })
+    }
+
+    /// Adds a counter of a job that began at a second since 1970.
+    ///
+    /// All that a job counts it counts from zero on: without a zero before the first sample, what it did before that would be missing.
+    pub fn add(&mut self, metric: &str, points: &Points, start_s: u64) {
+        let at = |n: usize| (points.start_s() + n as u64 * points.period_s()) as f64 - start_s as f64;
+        let mut pairs = Vec::with_capacity(points.values.len() + 1);
+        for (n, value) in points.values.iter().enumerate() {
+            if let Some((Sample::Counter(value), _)) = value {
+                if pairs.is_empty() {
+                    pairs.push((at(n) - points.period_s() as f64, 0.0));
+                }
+                pairs.push((at(n), *value as f64));
+            }
+        }
+        self.metrics.insert(metric.to_owned(), pairs);
+    }
+
     /// Returns the calls that were counted; `zero_unix_s` is when the job began.
     pub fn counts(&self, zero_unix_s: f64, run_s: Option<f64>) -> RunCounts {
         let mut calls = Vec::new();
@@ -167,7 +191,7 @@ impl JobMetrics {
         }
         calls.sort_by(|a, b| a.until_s.total_cmp(&b.until_s).then(a.op.cmp(&b.op)));
         let period_s = if period_s.is_finite() { period_s } else { 1.0 };
-        RunCounts { zero_unix_s: Some(zero_unix_s), run_s, period_s, calls }
+        RunCounts { zero_unix_s: Some(zero_unix_s), run_s, period_s, goes_on: false, calls }
     }
 
     /// How much a counter grew until each of its samples, since the one before.

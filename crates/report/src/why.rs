@@ -5,7 +5,7 @@ use std::fmt::Write;
 use iotide_analysis::{Change, Clue, EarlierPoint, OthersSeries, PhaseCause, Slowdown, Why, WhyVerdict};
 use iotide_look::Untrusted;
 use iotide_look::text::Rows;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::run::{Loss, Source};
 use crate::{Document, Ink, SCHEMA, text};
@@ -60,8 +60,43 @@ pub struct WhyEntry {
     excludes_own: bool,
 }
 
+/// A verdict in short, in the document of a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobWhy {
+    /// As of `iotide why`.
+    pub verdict: String,
+    /// The verdict in one sentence without a full stop.
+    pub text: Untrusted,
+    /// How much slower the job was.
+    pub slowdown: Option<SlowdownEntry>,
+    /// Share of each cause.
+    pub parts: PartsEntry,
+    /// The main evidence in words.
+    pub evidence: Vec<Untrusted>,
+    /// How many earlier runs there are.
+    pub n_history: usize,
+}
+
+/// Evidence in a short verdict.
+const SHORT_EVIDENCE: usize = 2;
+
+impl JobWhy {
+    /// Returns a verdict in short.
+    pub fn of(why: &WhyEntry) -> Self {
+        let evidence = why.evidence.iter().filter(|one| !matches!(one.kind, "load_source" | "nothing"));
+        Self {
+            verdict: why.verdict.to_owned(),
+            text: why.headline().into(),
+            slowdown: why.slowdown,
+            parts: why.parts,
+            evidence: evidence.take(SHORT_EVIDENCE).map(|one| one.text.clone()).collect(),
+            n_history: why.n_history,
+        }
+    }
+}
+
 /// A factor and where it lies with a probability of 90 %.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SlowdownEntry {
     /// The I/O time over the usual one.
     pub factor: f64,
@@ -70,7 +105,7 @@ pub struct SlowdownEntry {
 }
 
 /// The share of each cause.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PartsEntry {
     /// Of the program's own requests.
     pub own: Option<f64>,

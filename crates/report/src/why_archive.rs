@@ -24,7 +24,7 @@ pub struct WhyArchive {
 }
 
 /// Slow runs among all.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SlowRuns {
     /// How many runs were compared.
     pub n_runs: usize,
@@ -40,6 +40,8 @@ pub struct SlowRuns {
     pub known_share: Option<f64>,
     /// Applications, those that lost most first.
     pub applications: Vec<SlowApplication>,
+    /// File systems on which runs moved most, those on which most was lost first.
+    pub file_systems: Vec<SlowFileSystem>,
     /// Hours in which slow runs began, by time.
     pub hours: Vec<SlowTime>,
     /// The same by week.
@@ -62,7 +64,7 @@ pub struct LostTime {
 }
 
 /// An application among slow runs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SlowApplication {
     /// Its name.
     pub application: Untrusted,
@@ -78,8 +80,21 @@ pub struct SlowApplication {
     pub caused_share: Option<f64>,
 }
 
+/// Runs that moved most of their bytes on a file system.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SlowFileSystem {
+    /// Where it is mounted; the first folder of the path where mounts are not known; `null` if no file is.
+    pub file_system: Option<Untrusted>,
+    /// How many runs there are.
+    pub n_runs: usize,
+    /// How many of them were slow.
+    pub n_slow: usize,
+    /// I/O time that they lost.
+    pub lost: LostTime,
+}
+
 /// Runs that began in an hour or a week.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SlowTime {
     /// When it began, since 1970.
     pub start_unix_s: f64,
@@ -92,12 +107,14 @@ pub struct SlowTime {
 }
 
 /// A run of an archive.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WhyArchiveRun {
     /// Its trace.
     pub path: Untrusted,
     /// Its application.
     pub application: Untrusted,
+    /// The file system on which it moved most.
+    pub file_system: Option<Untrusted>,
     /// When its I/O began, since 1970.
     pub start_unix_s: Option<f64>,
     /// As of `iotide why`.
@@ -114,7 +131,13 @@ pub struct WhyArchiveRun {
 
 impl WhyArchiveRun {
     /// Returns a run in the words of the report.
-    pub fn new(path: String, application: &str, facts: &RunFacts, judged: &JudgedRun) -> Self {
+    pub fn new(
+        path: String,
+        application: &str,
+        file_system: Option<&str>,
+        facts: &RunFacts,
+        judged: &JudgedRun,
+    ) -> Self {
         let why = &judged.why;
         let slowdown = why.slowdown;
         let is_slow = why.verdict != WhyVerdict::Usual
@@ -128,6 +151,7 @@ impl WhyArchiveRun {
         Self {
             path: path.into(),
             application: application.into(),
+            file_system: file_system.map(Untrusted::from),
             start_unix_s: facts.start_unix_s,
             verdict: why.verdict.name(),
             slowdown: slowdown
@@ -219,6 +243,7 @@ impl WhyArchive {
             others_bytes: caused.others_bytes,
             known_share: share(caused.by_application.iter().sum()),
             applications: of_applications,
+            file_systems: file_systems(&runs),
             hours: times(&runs, HOUR_S, 0.0),
             weeks: times(&runs, WEEK_S, MONDAY_S),
             runs,
@@ -229,7 +254,14 @@ impl WhyArchive {
 
     /// Returns the answer in one sentence without a full stop.
     pub fn headline(&self) -> String {
-        let SlowRuns { n_runs, n_slow, lost, .. } = &self.archive;
+        self.archive.headline()
+    }
+}
+
+impl SlowRuns {
+    /// Returns the answer in one sentence without a full stop.
+    pub fn headline(&self) -> String {
+        let Self { n_runs, n_slow, lost, .. } = self;
         let of = text::counted(*n_runs as u64, "run");
         if *n_slow == 0 {
             return format!("None of {of} was slow");
@@ -242,13 +274,33 @@ impl WhyArchive {
         )
     }
 
-    /// Head and rows of the tables: applications, the hours and weeks that lost most, and the slowest runs.
+    /// The answer with the worst week and file system: in a few lines.
+    pub(crate) fn in_words(&self) -> String {
+        let worst = |title: &str| {
+            let table = self.tables().into_iter().find(|table| table.title == title)?;
+            let [name, slow, lost, by, _] = table.rows.into_iter().next()?;
+            Some(format!("{} {name}: {slow} slow, {lost} lost by {by}", table.head[0]))
+        };
+        let lines =
+            [Some(self.headline()), worst("Weeks"), worst("File systems").filter(|_| self.n_slow > 0)];
+        lines.into_iter().flatten().collect::<Vec<_>>().join("\n")
+    }
+
+    /// Head and rows of the tables: applications, file systems, the hours and weeks that lost most, and the slowest runs.
     pub fn tables(&self) -> Vec<SlowTable> {
-        let SlowRuns { applications, hours, weeks, runs, .. } = &self.archive;
+        let Self { applications, file_systems, hours, weeks, runs, .. } = self;
         let of_application = |one: &SlowApplication| {
             let caused = one.caused_share.map_or("–".to_owned(), text::percent);
             let slow = format!("{} of {}", text::count(one.n_slow as u64), text::count(one.n_runs as u64));
             [one.application.for_terminal(), slow, text::seconds(one.lost.all_s), one.lost.causes(), caused]
+        };
+        let of_file_system = |one: &SlowFileSystem| {
+            let name = one
+                .file_system
+                .as_ref()
+                .map_or("unknown".to_owned(), |name| name.shortened(80).for_terminal());
+            let slow = format!("{} of {}", text::count(one.n_slow as u64), text::count(one.n_runs as u64));
+            [name, slow, text::seconds(one.lost.all_s), one.lost.causes(), String::new()]
         };
         let of_time = |time: &SlowTime| {
             let slow = format!("{} of {}", text::count(time.n_slow as u64), text::count(time.n_runs as u64));
@@ -274,6 +326,11 @@ impl WhyArchive {
                 head: ["application", "slow", "lost", "by", "of the load of others"],
                 rows: applications.iter().map(of_application).collect(),
             },
+            SlowTable {
+                title: "File systems",
+                head: ["file system", "slow", "lost", "by", ""],
+                rows: file_systems.iter().map(of_file_system).collect(),
+            },
             times("Hours", "hour from", worst(hours)),
             times("Weeks", "week from", worst(weeks)),
             SlowTable {
@@ -283,6 +340,23 @@ impl WhyArchive {
             },
         ]
     }
+}
+
+/// Runs by the file system on which they moved most, those on which most was lost first.
+fn file_systems(runs: &[WhyArchiveRun]) -> Vec<SlowFileSystem> {
+    let mut by: BTreeMap<Option<&Untrusted>, Vec<&WhyArchiveRun>> = BTreeMap::new();
+    for run in runs {
+        by.entry(run.file_system.as_ref()).or_default().push(run);
+    }
+    let of = |(name, runs): (Option<&Untrusted>, Vec<&WhyArchiveRun>)| SlowFileSystem {
+        file_system: name.cloned(),
+        n_runs: runs.len(),
+        n_slow: runs.iter().filter(|run| run.is_slow).count(),
+        lost: sum(&runs),
+    };
+    let mut all: Vec<SlowFileSystem> = by.into_iter().map(of).collect();
+    all.sort_by(|a, b| b.lost.all_s.total_cmp(&a.lost.all_s).then(a.file_system.cmp(&b.file_system)));
+    all
 }
 
 fn sum(runs: &[&WhyArchiveRun]) -> LostTime {
@@ -323,7 +397,7 @@ impl Document for WhyArchive {
             let _ =
                 writeln!(out, "{left_out} left out: no requests with times of their own, or not readable");
         }
-        for SlowTable { title, head, mut rows } in self.tables() {
+        for SlowTable { title, head, mut rows } in self.archive.tables() {
             let n_more = rows.len().saturating_sub(MOST_ROWS);
             rows.truncate(MOST_ROWS);
             if !rows.is_empty() {

@@ -32,6 +32,7 @@ mod system;
 mod tmio;
 mod tracer;
 pub(crate) mod tree;
+mod why;
 
 /// A bench: its name, and the function that measures and judges.
 struct Bench {
@@ -136,6 +137,11 @@ const BENCHES: &[Bench] = &[
         name: "signature-year",
         help: "all signatures of a three-month log with 80 000 jobs",
         run: signature::three_months,
+    },
+    Bench {
+        name: "why",
+        help: "`why` on a run of 1e6 requests with 30 earlier runs and a week of 1 s samples",
+        run: why::a_million_requests,
     },
     Bench {
         name: "online-events",

@@ -55,7 +55,7 @@ fn daemon(top: &Path) -> Result<(), String> {
     copy_all(&dist.join("systemd"), &top.join("usr/lib/systemd/system"))?;
     copy_all(&dist.join("sysusers"), &top.join("usr/lib/sysusers.d"))?;
     copy(&dist.join("serve.toml"), &top.join("etc/iotide/serve.toml"), 0o644)?;
-    for name in ["slurm", "prometheus", "grafana"] {
+    for name in ["slurm", "epilog", "prometheus", "grafana"] {
         copy_all(&dist.join(name), &top.join("usr/share/iotide").join(name))?;
     }
     copy(&repository().join("LICENSE-MIT"), &top.join("usr/share/doc/iotide-daemon/copyright"), 0o644)

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use iotide_analysis::{Parts, Slowdown, Why, WhyVerdict};
 use iotide_ledger::alarm::{On, Scope};
 use iotide_ledger::{About, Cell, Counters, JobId, Metric, Name};
 use iotide_testkit::FreshDir;
@@ -18,6 +19,8 @@ const LATER: u64 = 1000;
 struct Trial {
     machine: Machine,
     series: Series,
+    /// The answer about each job.
+    why: Option<Why>,
     _sampling: Sampling,
     _dir: FreshDir,
 }
@@ -48,7 +51,7 @@ impl Trial {
         let (sampling, series) = Sampling::start(dir.path(), SeriesLimits::default()).unwrap();
         let mut machine = Machine::new(0);
         rules.into_iter().for_each(|rule| machine.add(rule));
-        Self { machine, series, _sampling: sampling, _dir: dir }
+        Self { machine, series, why: None, _sampling: sampling, _dir: dir }
     }
 
     /// Returns the changes in a second: `+rule job` begins, `-rule job why` is over.
@@ -60,6 +63,7 @@ impl Trial {
             node: &NodeReading::default(),
             groups: &[],
             expectations: &Expectations::default(),
+            why: &|_| self.why.clone(),
         };
         let mut changes = self.machine.second(at_ns, &seen, &self.series);
         changes.sort_by_key(|change| change.state.name.as_said().to_owned());
@@ -175,4 +179,42 @@ fn one_rule_fires_on_a_thousand_jobs_and_no_more() {
     let jobs: Vec<JobView> = (0..MOST_FIRING + 50).map(|n| job(&format!("j{n}"), 1, 50)).collect();
     assert_eq!(trial.second(LATER, &jobs).len(), MOST_FIRING);
     assert_eq!(trial.second(LATER + 1, &jobs).len(), 0);
+}
+
+fn slowed(verdict: WhyVerdict, factor: f64, [own, others, storage]: [Option<f64>; 3]) -> Option<Why> {
+    Some(Why {
+        verdict,
+        slowdown: Some(Slowdown { factor, interval: [factor * 0.9, factor * 1.1] }),
+        parts: Parts { own, others, storage },
+        own_factor: None,
+        phases: Vec::new(),
+        clues: Vec::new(),
+        n_history: 9,
+        usual_until: Some(1.12),
+        earlier: Vec::new(),
+        others: None,
+    })
+}
+
+#[test]
+fn a_slowdown_by_others_fires_where_the_evidence_says_so_and_not_where_it_does_not_tell() {
+    let rules = ["slowdown(others) > 2", "slowdown(own) > 2", "slowdown > 3"];
+    let rules = rules.iter().enumerate().map(|(n, expr)| Rule::new(&format!("r{n}"), expr).unwrap());
+    let mut trial = Trial::new("machine-slowdown", rules.collect());
+    let of_others = slowed(WhyVerdict::Mixed, 4.0, [Some(0.2), Some(0.6), Some(0.2)]);
+    trial.why = of_others.clone();
+    let job = || [job("a", 1, 50)];
+    assert!(trial.second(20, &job()).is_empty(), "too young");
+    // 4 to the power of 0.6 is 2.3, to that of 0.2 is 1.3.
+    assert_eq!(trial.second(60, &job()), ["+r0 a", "+r2 a"]);
+    trial.why = slowed(WhyVerdict::Unknown, 2.5, [Some(0.0), None, None]);
+    assert!(trial.second(90, &job()).is_empty(), "a job is compared once a minute");
+    assert_eq!(trial.second(130, &job()), ["-r2 a cleared"], "what is not known ends no alarm");
+    trial.why = slowed(WhyVerdict::Usual, 1.05, [None; 3]);
+    assert_eq!(trial.second(200, &job()), ["-r0 a cleared"]);
+    trial.why = None;
+    assert!(trial.second(270, &job()).is_empty());
+    trial.why = of_others;
+    let on_all = Rule::new("all", "slowdown(others) > 2").unwrap().with_scope(On::Sum, Scope::default());
+    assert!(on_all.unwrap_err().to_string().contains("that of a job"));
 }

@@ -1,8 +1,11 @@
 //! Runs of which only counters are known: how many calls of each kind all processes made between two samples, and how long these took.
 
-use iotide_trace::Op;
+use iotide_trace::{Loss, Op};
 
-use super::phases::{Request, RunRequests};
+use super::load::{LoadGrid, ServerLoad};
+use super::phases::{Request, RunFacts, RunRequests};
+use super::plan::LoadPlan;
+use super::{Why, why};
 
 /// The calls of one kind that ended between two samples, of all processes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,6 +33,8 @@ pub struct RunCounts {
     pub run_s: Option<f64>,
     /// How far apart samples are.
     pub period_s: f64,
+    /// Whether the run goes on: its calls so far are not all of them.
+    pub goes_on: bool,
     /// Calls that were counted, by time.
     pub calls: Vec<CountedCalls>,
 }
@@ -89,8 +94,82 @@ impl RunCounts {
             }
         }
         // Pauses that samples cannot show part no phases.
-        let least_pause_s = self.period_s;
-        RunRequests { zero_unix_s: self.zero_unix_s, run_s: self.run_s, least_pause_s, requests }
+        let (least_pause_s, goes_on) = (self.period_s, self.goes_on);
+        RunRequests { zero_unix_s: self.zero_unix_s, run_s: self.run_s, least_pause_s, goes_on, requests }
+    }
+
+    /// How long a value of the load should hold beside the run, where one counter has both.
+    ///
+    /// A call counts when it ends. Over steps of a few calls that does not matter.
+    pub fn load_step_s(&self) -> f64 {
+        let longest_s = self.longest_call_s();
+        if longest_s > 0.25 { (4.0 * longest_s).ceil().min(60.0) } else { 1.0 }
+    }
+}
+
+/// A counted run is compared with so many earlier ones, the latest.
+pub const MOST_EARLIER: usize = 30;
+
+/// Chooses earlier runs that a counted run can be compared with: those of the same arguments, else of the same program, with as many processes.
+/// Returns what the choice lacks, too.
+pub fn comparable<R, E>(
+    same_arguments: Vec<R>,
+    same_program: impl FnOnce() -> Result<Vec<R>, E>,
+    is_same_size: impl Fn(&R) -> bool,
+) -> Result<(Vec<R>, Vec<Loss>), E> {
+    let mut losses = vec![Loss::of_unknown_size(
+        "counters are sums over processes: whether fewer of them did the work is not seen",
+    )];
+    let mut before = same_arguments;
+    if before.is_empty() {
+        before = same_program()?;
+        if !before.is_empty() {
+            losses.push(Loss::of_unknown_size(
+                "no earlier run had the same arguments: runs of the same program with others are compared with",
+            ));
+        }
+    }
+    let (same, others): (Vec<R>, Vec<R>) = before.into_iter().partition(is_same_size);
+    if !others.is_empty() {
+        losses.push(Loss::of_unknown_size(format!(
+            "{} earlier runs with other numbers of processes are not compared with",
+            others.len()
+        )));
+    }
+    Ok((same, losses))
+}
+
+/// A counted run and earlier ones, ready to be laid beside the load that the same counter saw.
+#[derive(Clone, Debug)]
+pub struct CountedComparison {
+    /// The run in question, then earlier ones.
+    runs: Vec<RunFacts>,
+    step_s: f64,
+}
+
+impl CountedComparison {
+    /// Reduces runs; `None` if the one in question has no I/O.
+    pub fn of(run: &RunCounts, earlier: &[RunCounts]) -> Option<Self> {
+        let all = || std::iter::once(run).chain(earlier);
+        let concurrency = all().map(RunCounts::concurrency).fold(1.0, f64::max);
+        let step_s = run.load_step_s();
+        let grid = Some(LoadGrid::of_step(step_s));
+        let runs: Vec<RunFacts> = all().map(|run| RunFacts::of(run.requests(concurrency), grid)).collect();
+        (!runs[0].phases.is_empty()).then_some(Self { runs, step_s })
+    }
+
+    /// For which times the load is needed.
+    pub fn plan(&self) -> Option<LoadPlan> {
+        LoadPlan::around(self.runs.iter(), self.step_s)
+    }
+
+    /// Compares, beside a load that lies on the grid of the plan.
+    pub fn judge(mut self, load: Option<&ServerLoad>) -> Why {
+        if let Some(load) = load {
+            let from = LoadGrid::of_step(self.step_s);
+            self.runs.iter_mut().for_each(|run| run.rebase(from, load.grid.start_s));
+        }
+        why(&self.runs[0], &self.runs[1..], load)
     }
 }
 
@@ -126,7 +205,7 @@ mod tests {
             }
         }
         calls.sort_by(|a, b| a.until_s.total_cmp(&b.until_s).then(a.op.cmp(&b.op)));
-        RunCounts { zero_unix_s: run.zero_unix_s, run_s: run.run_s, period_s: 1.0, calls }
+        RunCounts { zero_unix_s: run.zero_unix_s, run_s: run.run_s, period_s: 1.0, goes_on: false, calls }
     }
 
     /// Three ranks, six phases, each of an open and `n` writes of 0.1 s that take `slow` times as long.
@@ -178,6 +257,25 @@ mod tests {
             assert!(why.verdict == verdict && (found / factor).ln().abs() < 0.05, "{found} {why:?}");
             assert_eq!(why.phases.len(), 6);
         }
+    }
+
+    #[test]
+    fn what_a_run_that_goes_on_has_not_done_yet_is_not_less() {
+        let mut counts = with_history(&run(20, 60, 2.5));
+        let judged =
+            |counts: &[RunCounts]| CountedComparison::of(&counts[0], &counts[1..]).unwrap().judge(None);
+        assert_eq!(
+            judged(&counts),
+            asked(&counts, counts.iter().map(RunCounts::concurrency).fold(1.0, f64::max))
+        );
+        let half = counts[0].calls.len() / 2;
+        counts[0].calls.truncate(half);
+        let factor = |counts: &[RunCounts]| judged(counts).slowdown.unwrap().factor;
+        assert!((factor(&counts) / 1.25).ln().abs() < 0.1, "half of it is all: {}", factor(&counts));
+        counts[0].goes_on = true;
+        assert!((factor(&counts) / 2.5).ln().abs() < 0.05, "half of it so far: {}", factor(&counts));
+        counts[0].calls.clear();
+        assert!(CountedComparison::of(&counts[0], &counts[1..]).is_none(), "nothing was moved yet");
     }
 
     #[test]

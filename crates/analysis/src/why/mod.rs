@@ -18,9 +18,10 @@ use self::model::{Expected, Extrapolation, RequestModel};
 use self::verdict::{Comparison, Outcome};
 
 pub use self::archive::{ArchivedRun, Caused, JudgedRun, caused, judge};
-pub use self::counted::{CountedCalls, RunCounts};
+pub use self::counted::{CountedCalls, CountedComparison, MOST_EARLIER, RunCounts, comparable};
 pub use self::load::{LoadGrid, ServerLoad};
 pub use self::phases::{PhaseFacts, Request, RunFacts, RunRequests, counts_from_1970};
+pub use self::plan::{LoadPlan, StepGrowth};
 
 mod archive;
 mod capacity;
@@ -30,6 +31,7 @@ mod counted;
 mod load;
 mod model;
 mod phases;
+mod plan;
 mod verdict;
 
 /// Cause of a slow run.
@@ -212,6 +214,24 @@ pub struct Why {
     pub earlier: Vec<EarlierPoint>,
     /// The load of others around the run.
     pub others: Option<OthersSeries>,
+}
+
+impl Why {
+    /// By how much the run was slowed down, in all or by one cause: `None` where the evidence does not tell.
+    ///
+    /// The factors of the causes, each at least 1, multiply to that of all causes, as their parts add up to 1.
+    pub fn slowed_by(&self, cause: Option<Verdict>) -> Option<f64> {
+        let all = self.slowdown?.factor;
+        let part = match (cause, self.verdict) {
+            (None, _) => return Some(all),
+            (Some(_), Verdict::Usual) => return Some(1.0),
+            (Some(Verdict::Own), _) => self.parts.own,
+            (Some(Verdict::Others), _) => self.parts.others,
+            (Some(Verdict::Storage), _) => self.parts.storage,
+            _ => None,
+        };
+        Some(all.max(1.0).powf(part?))
+    }
 }
 
 /// Compares a run with earlier ones and with the load of the servers meanwhile.

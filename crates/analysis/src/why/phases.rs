@@ -33,6 +33,8 @@ pub struct RunRequests {
     pub run_s: Option<f64>,
     /// Shorter pauses part no phases, however short the run is: 0 where each request has its time.
     pub least_pause_s: f64,
+    /// Whether the run goes on: its requests so far are not all of them.
+    pub goes_on: bool,
     /// Its requests.
     pub requests: Vec<Request>,
 }
@@ -47,6 +49,8 @@ pub struct RunFacts {
     /// Where the program waits for I/O, in order.
     pub phases: Vec<PhaseFacts>,
     pub(super) zero_unix_s: Option<f64>,
+    /// Whether the run goes on.
+    pub(super) goes_on: bool,
     /// How long calls took, by kind and size.
     pub(super) classes: Vec<ClassTime>,
     /// Bytes per fine cell of the log's grid.
@@ -143,6 +147,7 @@ impl RunFacts {
             content: content(&run.requests, start_unix_s),
             phases: phases(&run),
             zero_unix_s,
+            goes_on: run.goes_on,
             classes: class_times(&run.requests),
             moved: match (grid, zero_unix_s) {
                 (Some(grid), Some(zero)) => moved(&run.requests, zero, grid),

@@ -46,6 +46,8 @@ impl Comparison {
         let (least, most) =
             (expected().fold(f64::INFINITY, f64::min), expected().fold(f64::NEG_INFINITY, f64::max));
         let own = this.expected.seconds / this.expected.seconds.clamp(least, most);
+        // What a run has not done yet is not less I/O.
+        let own = if this.facts.goes_on { own.max(1.0) } else { own };
         let delay = seen.map(|seen| seen.ratio(seen.speeds.delay(), seen.usual_delay().unwrap_or(1.0)));
         Self {
             own,

@@ -18,6 +18,8 @@ pub struct ArchiveRun {
     pub input: Input,
     /// Its application.
     pub application: String,
+    /// Whether it is asked about; others are only compared with.
+    pub is_asked: bool,
 }
 
 /// Runs beyond this many are left out: each keeps its phases and when it moved bytes.
@@ -53,10 +55,10 @@ pub fn why_archive(
                 let n_known = numbers.len();
                 let application = *numbers.entry(&run.application).or_insert(n_known);
                 read.push(ArchivedRun { application, facts: one.facts });
-                sources.push((run.input.name(), run.application.as_str()));
+                sources.push((run, one.file_system));
             }
             Err(why) => {
-                n_left_out += 1;
+                n_left_out += usize::from(run.is_asked);
                 progress(Progress::LeftOut { name: &run.input.name(), why });
             }
         }
@@ -71,8 +73,11 @@ pub fn why_archive(
     let caused = caused(&read, &judged);
     let mut applications = vec![String::new(); numbers.len()];
     numbers.into_iter().for_each(|(name, number)| applications[number] = name.to_owned());
-    let entries = (read.iter().zip(&judged).zip(sources)).map(|((run, judged), (path, application))| {
-        WhyArchiveRun::new(path, application, &run.facts, judged)
+    let all = read.iter().zip(&judged).zip(&sources);
+    let asked = all.filter(|(_, (run, _))| run.is_asked);
+    let entries = asked.map(|((read, judged), (run, file_system))| {
+        let name = run.input.name();
+        WhyArchiveRun::new(name, &run.application, file_system.as_deref(), &read.facts, judged)
     });
     Ok(WhyArchive::new(entries.collect(), &applications, &caused, n_left_out, &losses))
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
-use iotide_analysis::{LoadGrid, RunFacts, ServerLoad, counts_from_1970};
+use iotide_analysis::{LoadGrid, LoadPlan, RunFacts, ServerLoad, counts_from_1970};
 use iotide_formats::OpenOptions;
 use iotide_trace::{
     AccessFacts, Direction, Event, EventSink, Grain, Loss, Silence, ThroughputConfig, ThroughputLog,
@@ -209,7 +209,7 @@ fn side_by_side(
     let n = ((read.end_s().max(written.end_s()) - start_s) / step_s).round() as usize;
     let on_grid = |log: &ThroughputLog| {
         let mut values = vec![f64::NAN; n];
-        put(&mut values, LoadGrid { start_s, step_s }, log);
+        LoadGrid { start_s, step_s }.put(&mut values, log);
         values
     };
     Some(ServerLoad {
@@ -218,18 +218,6 @@ fn side_by_side(
         written_bps: on_grid(&written),
         is_same_clock: false,
     })
-}
-
-/// Puts what a log knows on a grid. Logs of one source share their step; of others the nearest value counts.
-fn put(values: &mut [f64], grid: LoadGrid, log: &ThroughputLog) {
-    let first = ((log.start_s - grid.start_s) / grid.step_s).round() as i64;
-    for (i, value) in log.values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
-        let is_same = log.interval_s == grid.step_s;
-        let at = if is_same { i as i64 } else { (i as f64 * log.interval_s / grid.step_s) as i64 };
-        if let Some(slot) = usize::try_from(first + at).ok().and_then(|at| values.get_mut(at)) {
-            *slot = *value;
-        }
-    }
 }
 
 /// Load as far as it is known before the runs are read.
@@ -250,20 +238,12 @@ impl StorageLoad {
                 let (load, losses) = of_log(log, open)?;
                 Ok(Begun { grid: Some(load.grid), load: Some(load), losses })
             }
-            Self::Asked(source) => Ok(Begun { grid: Some(grid_of(source.as_ref())), ..Begun::default() }),
+            Self::Asked(source) => {
+                Ok(Begun { grid: Some(LoadGrid::of_step(source.step_s())), ..Begun::default() })
+            }
         }
     }
 }
-
-/// The grid on which runs are reduced before it is known when the load begins.
-fn grid_of(source: &dyn LoadSource) -> LoadGrid {
-    LoadGrid { start_s: 0.0, step_s: source.step_s() }
-}
-
-/// So long before and after a run the load is asked for: clocks are compared, and others show what the storage carries.
-const MARGIN_S: f64 = 300.0;
-/// A log in memory has no more values: three months of seconds.
-const MOST_CELLS: f64 = 8e6;
 
 /// Asks for the load around runs, the first of which is the one in question, and brings them onto its grid.
 pub(super) fn asked(
@@ -271,70 +251,32 @@ pub(super) fn asked(
     runs: &mut [&mut RunFacts],
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<(Option<ServerLoad>, Vec<Loss>), Error> {
-    let grid = grid_of(source);
-    let step_s = grid.step_s;
-    let spans: Vec<(f64, f64)> = runs.iter().filter_map(|run| run.span_unix_s()).collect();
-    let (windows, n_far) = windows(&spans, step_s);
+    let Some(plan) = LoadPlan::around(runs.iter().map(|run| &**run), source.step_s()) else {
+        return Ok((None, Vec::new()));
+    };
     let mut losses = Vec::new();
-    if n_far > 0 {
+    if plan.n_far > 0 {
         losses.push(Loss::of_unknown_size(format!(
-            "{n_far} earlier runs are too long ago: the load was not asked for"
+            "{} earlier runs are too long ago: the load was not asked for",
+            plan.n_far
         )));
     }
-    let (Some(first), Some(last)) = (windows.first(), windows.last()) else {
-        return Ok((None, losses));
-    };
-    let start_s = first.0;
-    let n = ((last.1 - start_s) / step_s).round() as usize;
-    let grid = LoadGrid { start_s, step_s };
-    let mut load = ServerLoad {
-        grid,
-        read_bps: Vec::new(),
-        written_bps: vec![f64::NAN; n],
-        is_same_clock: source.is_same_clock(),
-    };
+    let mut load = plan.unknown(source.is_same_clock());
     let mut n_known = 0;
-    for &(from_s, until_s) in &windows {
+    for &(from_s, until_s) in &plan.windows {
         let piece = source.load(from_s, until_s, progress)?;
         losses.extend(piece.losses);
-        if let Some(read) = &piece.read {
-            load.read_bps.resize(n, f64::NAN);
-            put(&mut load.read_bps, grid, read);
-        }
-        if let Some(written) = &piece.written {
-            put(&mut load.written_bps, grid, written);
-        }
+        piece.read.iter().for_each(|read| load.put_read(read));
+        piece.written.iter().for_each(|written| load.put_written(written));
         n_known += usize::from(piece.read.is_some() || piece.written.is_some());
     }
     if n_known == 0 {
         return Ok((None, losses));
     }
     for run in runs {
-        run.rebase(grid_of(source), start_s);
+        run.rebase(LoadGrid::of_step(source.step_s()), plan.grid.start_s);
     }
     Ok((Some(load), losses))
-}
-
-/// Returns the times around runs, joined where they meet, in order, and how many runs are too long before the first one.
-fn windows(spans: &[(f64, f64)], step_s: f64) -> (Vec<(f64, f64)>, usize) {
-    let Some(own) = spans.first() else { return (Vec::new(), 0) };
-    let around = |(from_s, until_s): (f64, f64)| {
-        let steps = |at_s: f64| (at_s / step_s).floor() * step_s;
-        (steps(from_s - MARGIN_S), steps(until_s + MARGIN_S) + step_s)
-    };
-    let reach_s = MOST_CELLS * step_s / 2.0;
-    let is_near = |span: &&(f64, f64)| (span.0 - own.0).abs() < reach_s && span.1 - span.0 < reach_s;
-    let mut all: Vec<(f64, f64)> = spans.iter().filter(is_near).copied().map(around).collect();
-    let n_far = spans.len() - all.len();
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut joined: Vec<(f64, f64)> = Vec::with_capacity(all.len());
-    for window in all {
-        match joined.last_mut() {
-            Some(last) if window.0 <= last.1 => last.1 = last.1.max(window.1),
-            _ => joined.push(window),
-        }
-    }
-    (joined, n_far)
 }
 
 /// When the first sample of a log was taken, and how many there are.

@@ -1,12 +1,13 @@
 //! Why a run's I/O took longer than that of earlier runs.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use iotide_analysis::{LoadGrid, Request, RunCounts, RunFacts, RunRequests, Why, why as compare};
+use iotide_analysis::{LoadGrid, Request, RunCounts, RunFacts, RunRequests, ServerLoad, Why, why as compare};
 use iotide_formats::{JobLog, OpenOptions, ReadError};
 use iotide_report::{Source, WhyDocument, WhyEntry, WhyRun};
 use iotide_trace::{
-    AccessFacts, Event, EventSink, Grain, JobInfo, Layer, Loss, Rank, Tally, TimeSpent, Timestamp, TraceInfo,
+    AccessFacts, Event, EventSink, Grain, JobInfo, Loss, Mount, Tally, TimeSpent, Timestamp, TraceInfo,
 };
 
 use crate::{Error, Input, Progress};
@@ -92,35 +93,80 @@ pub fn why(
     options: &WhyOptions,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<WhyDocument, Error> {
-    let of = options.history.len() + 1;
+    let mut answers = why_each(std::slice::from_ref(run), options, progress)?;
+    let answer = answers.pop().unwrap_or_else(|| Err(Error::NoRequests { name: run.name() }))?;
+    Ok(WhyDocument::new(vec![answer]))
+}
+
+/// Tells the same of several runs, each by itself: earlier runs and a log are read once.
+pub fn why_each(
+    runs: &[ComparedRun],
+    options: &WhyOptions,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Vec<Result<WhyRun, Error>>, Error> {
+    let of = options.history.len() + runs.len();
     let begun = options.storage.as_ref().map(|storage| storage.begin(&options.open)).transpose()?;
-    let Begun { mut load, grid, losses: mut log_losses } = begun.unwrap_or_default();
-    let counted = options.history.iter().chain([run]).filter_map(ComparedRun::counts);
+    let Begun { load, grid, losses: log_losses } = begun.unwrap_or_default();
+    let counted = options.history.iter().chain(runs).filter_map(ComparedRun::counts);
     let concurrency = counted.map(RunCounts::concurrency).fold(1.0, f64::max);
     let reading = Reading { open: &options.open, grid, concurrency };
-    progress(Progress::Reading { name: &run.name(), nth: 1, of });
-    let mut read = reading.read(run)?;
-    let mut losses = std::mem::take(&mut read.losses);
-    losses.extend(options.losses.iter().cloned());
-    let mut history = Vec::new();
-    for (i, earlier) in options.history.iter().enumerate() {
-        progress(Progress::Reading { name: &earlier.name(), nth: i + 2, of });
-        match reading.read(earlier) {
-            Ok(earlier) => history.push(earlier.facts),
-            Err(why) => {
-                losses.push(Loss::of_unknown_size(format!("left out of the history: {}", why.with_causes())));
-                progress(Progress::LeftOut { name: &earlier.name(), why });
+    let mut evidence = Earlier { options, load, history: Vec::new(), losses: options.losses.clone() };
+    let mut read = Vec::new();
+    for (i, run) in runs.iter().enumerate() {
+        progress(Progress::Reading { name: &run.name(), nth: i + 1, of });
+        read.push(reading.read(run));
+    }
+    if read.iter().any(Result::is_ok) {
+        for (i, earlier) in options.history.iter().enumerate() {
+            progress(Progress::Reading { name: &earlier.name(), nth: runs.len() + i + 1, of });
+            match reading.read(earlier) {
+                Ok(earlier) => evidence.history.push(earlier.facts),
+                Err(why) => {
+                    let left_out = format!("left out of the history: {}", why.with_causes());
+                    evidence.losses.push(Loss::of_unknown_size(left_out));
+                    progress(Progress::LeftOut { name: &earlier.name(), why });
+                }
             }
         }
     }
-    if let Some(StorageLoad::Asked(source)) = &options.storage {
+    evidence.losses.extend(log_losses);
+    Ok(read.into_iter().map(|run| evidence.compare(run?, progress)).collect())
+}
+
+/// Data that runs are compared with, as it was read.
+struct Earlier<'a> {
+    options: &'a WhyOptions,
+    load: Option<ServerLoad>,
+    history: Vec<RunFacts>,
+    losses: Vec<Loss>,
+}
+
+impl Earlier<'_> {
+    fn compare(&self, mut read: ReadRun, progress: &mut dyn FnMut(Progress<'_>)) -> Result<WhyRun, Error> {
+        let mut losses = std::mem::take(&mut read.losses);
+        losses.extend(self.losses.iter().cloned());
+        let Some(StorageLoad::Asked(source)) = &self.options.storage else {
+            return Ok(self.answer(read, &self.history, self.load.as_ref(), &losses));
+        };
+        // Which times are asked for depends on the run.
+        let mut history = self.history.clone();
         let mut runs: Vec<&mut RunFacts> = std::iter::once(&mut read.facts).chain(&mut history).collect();
-        (load, log_losses) = load::asked(source.as_ref(), &mut runs, progress)?;
+        let (load, lost) = load::asked(source.as_ref(), &mut runs, progress)?;
+        losses.extend(lost);
+        Ok(self.answer(read, &history, load.as_ref(), &losses))
     }
-    losses.extend(log_losses);
-    let answer = compare(&read.facts, &history, load.as_ref());
-    let entry = entry_of(options, &read, &history, &answer);
-    Ok(WhyDocument::new(vec![WhyRun::new(read.source, &losses, entry, &answer)]))
+
+    fn answer(
+        &self,
+        read: ReadRun,
+        history: &[RunFacts],
+        load: Option<&ServerLoad>,
+        losses: &[Loss],
+    ) -> WhyRun {
+        let answer = compare(&read.facts, history, load);
+        let entry = entry_of(self.options, &read, history, &answer);
+        WhyRun::new(read.source, losses, entry, &answer)
+    }
 }
 
 /// The answer with what else is known: who was asked, and who ran meanwhile.
@@ -139,6 +185,8 @@ fn entry_of(options: &WhyOptions, read: &ReadRun, history: &[RunFacts], answer: 
 /// A run as it was read.
 struct ReadRun {
     facts: RunFacts,
+    /// The file system on which it moved most bytes.
+    file_system: Option<String>,
     source: Source,
     job_id: Option<String>,
     losses: Vec<Loss>,
@@ -162,25 +210,13 @@ impl Reading<'_> {
 
     fn counted(&self, run: &CountedRun) -> Result<ReadRun, Error> {
         let requests = run.counts.requests(self.concurrency);
-        let mut tally = Tally::default();
-        let at = Timestamp::from_secs_since_start;
-        for request in &requests.requests {
-            if let (Some(start), Some(end)) = (at(request.start_s), at(request.end_s)) {
-                let calls = request.calls as u32;
-                let event = Event::data(request.op, Rank::ALL, start, end, request.bytes);
-                tally.add(&Event { layer: Layer::Posix, calls, ..event });
-            }
-        }
+        let source = Source::counted(run.name.as_str(), &requests, &run.job);
         let facts = RunFacts::of(requests, self.grid);
         if facts.phases.is_empty() {
             return Err(Error::NoRequests { name: run.name.clone() });
         }
-        Ok(ReadRun {
-            facts,
-            source: Source::new(run.name.as_str(), "counters", &tally, &run.job),
-            job_id: run.job.job_id.clone(),
-            losses: run.losses.clone(),
-        })
+        let (job_id, losses) = (run.job.job_id.clone(), run.losses.clone());
+        Ok(ReadRun { facts, file_system: None, source, job_id, losses })
     }
 }
 
@@ -189,7 +225,7 @@ fn read_run(input: &Input, open: &OpenOptions, grid: Option<LoadGrid>) -> Result
     let format = reader.format();
     let mut sink = Requests::default();
     let info = reader.read(&mut sink)?;
-    let Requests { requests, n_coarse, tally, mut losses } = sink;
+    let Requests { requests, n_coarse, tally, bytes_by_file, mut losses } = sink;
     if requests.is_empty() {
         return Err(Error::NoRequests { name: input.name() });
     }
@@ -209,10 +245,38 @@ fn read_run(input: &Input, open: &OpenOptions, grid: Option<LoadGrid>) -> Result
     }
     Ok(ReadRun {
         facts,
+        file_system: file_system(&info, &bytes_by_file),
         source: Source::new(input.name(), format.name(), &tally, job),
         job_id: job.job_id.clone(),
         losses,
     })
+}
+
+/// The file system on which most bytes were moved: by the mounts that the source knows, else by the first folder of paths.
+fn file_system(info: &TraceInfo, bytes_by_file: &[f64]) -> Option<String> {
+    let mut bytes: BTreeMap<String, f64> = BTreeMap::new();
+    for (path, moved) in info.files.iter().zip(bytes_by_file) {
+        if let Some(mount) = mount_of(path, &info.job.mounts) {
+            *bytes.entry(mount).or_default() += moved;
+        }
+    }
+    let most = bytes.into_iter().filter(|(_, moved)| *moved > 0.0).max_by(|a, b| a.1.total_cmp(&b.1));
+    most.map(|(mount, _)| mount)
+}
+
+/// Files beyond this number tell nothing of the file system.
+const MOST_FILES: usize = 1 << 20;
+
+fn mount_of(path: &str, mounts: &[Mount]) -> Option<String> {
+    let holds = |mount: &&Mount| {
+        let rest = path.strip_prefix(mount.path.trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if let Some(mount) = mounts.iter().filter(holds).max_by_key(|mount| mount.path.len()) {
+        return Some(mount.path.clone());
+    }
+    let first = path.strip_prefix('/')?.split_once('/')?.0;
+    (!first.is_empty()).then(|| format!("/{first}"))
 }
 
 /// Keeps the requests of a run.
@@ -222,12 +286,21 @@ struct Requests {
     /// Events that stand for many requests at unknown times.
     n_coarse: u64,
     tally: Tally,
+    /// Bytes moved, by the number of the file.
+    bytes_by_file: Vec<f64>,
     losses: Vec<Loss>,
 }
 
 impl EventSink for Requests {
     fn event(&mut self, event: Event) -> ControlFlow<()> {
         self.tally.add(&event);
+        let file = event.file.0 as usize;
+        if event.op.moves_data() && file < MOST_FILES {
+            if file >= self.bytes_by_file.len() {
+                self.bytes_by_file.resize(file + 1, 0.0);
+            }
+            self.bytes_by_file[file] += event.bytes;
+        }
         if event.grain == Grain::Call {
             self.requests.push(Request {
                 op: event.op,

@@ -51,7 +51,8 @@ Examples:
 /// Add a rule
 ///
 /// The condition compares (>, <, =) a metric of a job as `/api/1/jobs/ID/metrics` lists it (write_bytes), its growth per second over the last ten
-/// (rate(write_bytes)), the bytes per second expected in the next minute (predicted_load), or says what a job has: label(write_periodic), as
+/// (rate(write_bytes)), the bytes per second expected in the next minute (predicted_load), how many times longer the I/O of a job takes than in earlier runs (slowdown) or
+/// how much of that others cause (slowdown(others), also own and storage), or says what a job has: label(write_periodic), as
 /// `iotide categorize` names labels, issue(small_writes), as `iotide report` names issues.
 #[derive(clap::Args, Debug)]
 #[command(after_help = ADD_EXAMPLES)]
@@ -90,7 +91,8 @@ Examples:
   iotide alarms add busy 'rate(write_bytes) > 2GB' --for 30s --clear 1GB
   iotide alarms add soon 'predicted_load > 5GB' --on sum
   iotide alarms add full 'free_bytes./scratch < 1TB' --on node --severity critical
-  iotide alarms add small 'issue(small_writes)' --app lmp";
+  iotide alarms add small 'issue(small_writes)' --app lmp
+  iotide alarms add crowded 'slowdown(others) > 2'";
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum On {

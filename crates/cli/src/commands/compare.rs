@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use iotide_api::{
     CompareDocument, CompareOptions, CompareSettings, ComparedRun, Error, Input, MeasuredRun, Quantity,
-    WhyEntry, WhyOptions, by_application, compare_measured, measure, why,
+    WhyEntry, WhyOptions, by_application, compare_measured, measure, why_each,
 };
 
 use super::advice::advised;
@@ -145,14 +145,18 @@ fn add_whys(
         storage: args.storage.named(&Config::held().daemon())?,
         ..WhyOptions::default()
     };
-    for (i, side) in sides.iter().enumerate().skip(1) {
-        if !document.is_same_application(i) {
-            continue;
-        }
+    let same: Vec<usize> = (1..sides.len()).filter(|side| document.is_same_application(*side)).collect();
+    let runs: Vec<ComparedRun> =
+        same.iter().flat_map(|side| &sides[*side]).cloned().map(ComparedRun::from).collect();
+    if runs.is_empty() {
+        return Ok(());
+    }
+    let mut answers = why_each(&runs, &evidence, &mut |_| {}).map_err(advised)?.into_iter();
+    for i in same {
         let mut whys: Vec<WhyEntry> = Vec::new();
-        for run in side {
-            match why(&run.clone().into(), &evidence, &mut |_| {}) {
-                Ok(answer) => whys.extend(answer.runs.into_iter().map(|run| run.why)),
+        for answer in answers.by_ref().take(sides[i].len()) {
+            match answer {
+                Ok(answer) => whys.push(answer.why),
                 // A log of totals does not tell.
                 Err(Error::NoRequests { .. }) => {}
                 Err(error) => return Err(advised(error)),

@@ -1,8 +1,8 @@
 //! `iotide jobs`, `iotide job`, `iotide top` and `iotide nodes`: asking the daemon.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use iotide_report::{JobDocument, JobList, ModelLines, NodeList};
+use iotide_report::{JobDocument, JobList, JobResources, JobSummary, ModelLines, NodeList};
 
 use super::asking::{ask, in_query, now_unix_s, parse_ago, unreadable};
 use super::ioskel::parse_seconds;
@@ -80,6 +80,19 @@ pub(crate) struct JobArgs {
     /// The job, as `iotide jobs` lists it
     #[arg(value_name = "ID")]
     id: String,
+    /// Sum the job up in one block, for a mail at its end: what was asked for and used, its I/O, the issue with the largest gain and what to do. With --format
+    /// json, one line
+    #[arg(long)]
+    summary: bool,
+    /// Resources that the job asked for, as its scheduler writes them: time=[D-]H:MM:SS,cpus=N,nodes=N,memory=8GB
+    #[arg(long, value_name = "LIST", requires = "summary", default_value = "", hide_default_value = true)]
+    asked: JobResources,
+    /// Resources that its scheduler measured: time, cpu_time, memory, as above [default: what the daemon counted]
+    #[arg(long, value_name = "LIST", requires = "summary", default_value = "", hide_default_value = true)]
+    used: JobResources,
+    /// Wait at most TIME for the end of the job: the daemon sees it a moment later than the scheduler
+    #[arg(long, value_name = "TIME", requires = "summary", value_parser = parse_seconds)]
+    wait: Option<f64>,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -90,6 +103,8 @@ const MOST_MODELS: usize = 16;
 const JOB_EXAMPLES: &str = "\
 Examples:
   iotide job 4711
+  iotide job 4711 --summary                                              the end of a job in one block
+  iotide job 4711 --summary --asked time=2:00:00,cpus=64,memory=128GB    beside what it asked for
   iotide job 4711 --format json | jq .io.bytes_written";
 
 /// Show which jobs load the storage now
@@ -166,9 +181,33 @@ pub(crate) fn run_jobs(ui: &mut Ui, args: &JobsArgs) -> anyhow::Result<ExitStatu
     Ok(if list.jobs.is_empty() { ExitStatus::NothingFound } else { ExitStatus::Done })
 }
 
+/// Between two questions whether a job has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// Asks for a job, again until it has ended if that is to be waited for.
+fn job_of(args: &JobArgs) -> anyhow::Result<JobDocument> {
+    let wait = args.wait.and_then(|wait_s| Duration::try_from_secs_f64(wait_s).ok()).unwrap_or_default();
+    let until = Instant::now().checked_add(wait);
+    let read = |body: Vec<u8>| JobDocument::from_json(&body).map_err(unreadable);
+    let path = format!("/api/1/jobs/{}", in_query(&args.id));
+    if args.wait.is_some() {
+        // A job that was short may not be known yet.
+        while ask(&path).and_then(read).map_or(true, |job| job.entry.state == "running")
+            && until.is_none_or(|until| Instant::now() < until)
+        {
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+    ask(&format!("{path}?why=1")).and_then(read)
+}
+
 pub(crate) fn run_job(ui: &mut Ui, args: &JobArgs) -> anyhow::Result<ExitStatus> {
-    let body = ask(&format!("/api/1/jobs/{}", in_query(&args.id)))?;
-    let job = JobDocument::from_json(&body).map_err(unreadable)?;
+    let job = job_of(args)?;
+    if args.summary {
+        let summary = JobSummary::new(&job, args.asked, args.used);
+        deliver(ui, &args.output, &summary.to_json_line(), &summary.to_text(ui.width()))?;
+        return Ok(ExitStatus::Done);
+    }
     // What it would cost at other sizes, if earlier runs tell.
     let models = match args.output.form() {
         Form::Json => None,
@@ -196,7 +235,7 @@ pub(crate) fn run_top(ui: &mut Ui, args: &TopArgs) -> anyhow::Result<ExitStatus>
 }
 
 /// All jobs of a query up to a limit, however many answers they come in.
-fn list(query: &[String], limit: usize) -> anyhow::Result<JobList> {
+pub(super) fn list(query: &[String], limit: usize) -> anyhow::Result<JobList> {
     let mut all = JobList::default();
     loop {
         let n_left = limit.saturating_sub(all.jobs.len());

@@ -55,6 +55,8 @@ mod model;
 #[cfg(feature = "system")]
 mod mount;
 #[cfg(feature = "system")]
+mod policies;
+#[cfg(feature = "system")]
 mod record;
 mod report;
 #[cfg(feature = "system")]
@@ -125,6 +127,8 @@ pub(crate) enum Command {
     #[cfg(feature = "system")]
     Decisions(decisions::DecisionsArgs),
     #[cfg(feature = "system")]
+    Policy(policies::PolicyArgs),
+    #[cfg(feature = "system")]
     Web(web::WebArgs),
     Ioskel(ioskel::IoskelArgs),
     #[cfg(feature = "system")]
@@ -191,6 +195,8 @@ impl Command {
             Command::Arbiter(args) => arbiter::run(ui, args),
             #[cfg(feature = "system")]
             Command::Serve(args) => serve::run(ui, args),
+            #[cfg(feature = "system")]
+            Command::Policy(args) => policies::run(ui, args),
             #[cfg(feature = "system")]
             Command::Jobs(args) => jobs::run_jobs(ui, args),
             #[cfg(feature = "system")]

@@ -121,6 +121,9 @@ mod slurm;
 mod slurm_site;
 mod slurm_topology;
 
+/// Summaries of jobs at their end, by the epilogs of schedulers.
+mod epilog;
+
 /// A writer of Darshan logs, the one the reader is tested with.
 #[allow(dead_code)]
 #[path = "../../../formats/tests/it/darshan/writer.rs"]

@@ -43,6 +43,13 @@ impl<'a> Machine<'a> {
             );
             executable(dir, &format!("site-{name}"), &script);
         }
+        let summary = shipped.with_file_name("epilog");
+        let script = format!(
+            "#!/bin/sh\nexport IOTIDE={here}/iotide IOTIDE_DAEMON={here}/head/socket IOTIDE_SUMMARY_LOG={here}/summaries.jsonl\n\
+             export IOTIDE_SUMMARY_WAIT=30s IOTIDE_SUMMARY_LIMIT=60 SLURM_CONF=$(cat {here}/conf)\nexec {}/slurm.sh\n",
+            summary.display()
+        );
+        executable(dir, "site-summary.sh", &script);
         let name = "$SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}.$SLURM_PROCID";
         let task = format!(
             "#!/bin/sh\nmkdir -p {here}/data/{name} && cd {here}/data/{name} || exit 1\n\
@@ -55,9 +62,12 @@ impl<'a> Machine<'a> {
         executable(dir, "both.sh", &format!("#!/bin/sh\nsrun --het-group=0,1 {here}/task.sh 10\n"));
         let settings = format!(
             "SchedulerParameters=bf_interval=1,sched_min_interval=100000\nKillWait=2\n\
-             Prolog={here}/site-prolog.sh\nEpilog={here}/site-epilog.sh\nTaskProlog={here}/site-task-prolog.sh\n"
+             Prolog={here}/site-prolog.sh\nEpilog={here}/site-epilog.sh\nTaskProlog={here}/site-task-prolog.sh\n\
+             EpilogSlurmctld={here}/site-summary.sh\n"
         );
-        Some(Self { dir, slurm: Slurm::start(4, &settings)? })
+        let slurm = Slurm::start(4, &settings)?;
+        dir.write("conf", slurm.conf().display().to_string());
+        Some(Self { dir, slurm })
     }
 
     /// Submits a job; returns its id.
@@ -217,6 +227,25 @@ fn every_job_of_slurm_is_closed_and_counted_whatever_happens_to_it() {
     nodes[3].start_again();
     let job = root.ended(&lost);
     assert!(counted(&job)[1] >= before[1] && job["losses"] == Value::Array(Vec::new()), "{job:#}");
+}
+
+#[test]
+fn a_job_of_slurm_is_summed_up_at_its_end() {
+    let dir = FreshDir::new("slurm-summary");
+    let Some(machine) = Machine::start(&dir) else { return };
+    let root = Node::above(&dir, "head", &[]);
+    let _nodes = ["n1", "n2"].map(|name| Node::leaf(&dir, name, &[&root]));
+    root.nodes(3);
+    let id = machine.submit(&["-w", "n1,n2", "-N2", "-n2", "--time=5", "step.sh"]);
+    let log = || fs::read_to_string(dir.join("summaries.jsonl")).unwrap_or_default();
+    wait_until(|| log().ends_with('\n'));
+    let summary: Value = serde_json::from_str(&log()).unwrap();
+    assert_eq!((&summary["job"], &summary["state"]), (&id.as_str().into(), &"ended".into()), "{summary:#}");
+    let asked = &summary["asked"];
+    assert_eq!((&asked["time_s"], &asked["nodes"]), (&300.0.into(), &2.into()), "{summary:#}");
+    assert!(asked["cpus"].as_u64() >= Some(2) && summary["used"]["time_s"].as_f64().is_some(), "{summary:#}");
+    let io = ["bytes_read", "bytes_written"].map(|of| summary["io"][of].as_u64().unwrap());
+    assert_eq!(io, machine.moved(&format!("{id}.0"), 2), "{summary:#}");
 }
 
 #[test]

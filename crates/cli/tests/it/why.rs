@@ -428,3 +428,45 @@ fn an_archive_tells_who_lost_time_and_who_caused_it() {
     dir.iotide(["why", "--archive", "results", "--storage", "servers.csv", "-o", "slow.html"]).exits_with(0);
     assert!(dir.read("slow.html").contains("Lost I/O time by hour"));
 }
+
+#[test]
+fn an_archive_marks_slow_runs_beside_those_of_an_earlier_one_by_week_and_by_file_system() {
+    let dir = Dir::new();
+    disturbed(&dir);
+    std::fs::create_dir(dir.path().join("now")).unwrap();
+    // With files, whose folders say on which file system the run was.
+    let with_file = |line: &str| match line {
+        line if line.starts_with('#') => format!("{line}\n"),
+        line if line.starts_with("rank") => format!("{line},file\n"),
+        line => format!("{line},/scratch/ada/out\n"),
+    };
+    dir.write("now/run.csv", dir.read("run.csv").lines().map(with_file).collect::<String>());
+    dir.iotide(["categorize", "earlier", "--out", "old"]).exits_with(0);
+    let args = ["categorize", "now", "--out", "new", "--history", "old", "--storage", "servers.csv"];
+    let text = dir.iotide(args).exits_with(0).stdout;
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("1 of 1 run were slow"), "{text}");
+    assert!(text.contains("file system /scratch: 1 of 1 slow"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&dir.read("new/statistics.json")).unwrap();
+    let slow = &json["statistics"]["slow"];
+    assert_eq!((&slow["n_runs"], &slow["n_slow"]), (&1.into(), &1.into()), "{slow:#}");
+    let run = &slow["runs"][0];
+    assert_eq!((&run["verdict"], &run["file_system"]), (&"others".into(), &"/scratch".into()), "{run:#}");
+    assert!(run["lost"]["others_s"].as_f64().unwrap() > 10.0, "{run:#}");
+    assert_eq!(slow["weeks"].as_array().unwrap().len(), 1);
+    assert_eq!(slow["file_systems"][0]["n_slow"], 1);
+    let page = dir.read("new/index.html");
+    assert!(page.contains("Slow runs, and why") && page.contains("/scratch"), "{page}");
+
+    // Beside its own runs, and where nobody asked.
+    let args = ["categorize", "earlier", "--out", "old", "--history", "old", "--format", "json"];
+    let slow = dir.iotide(args).exits_with(0).json()["statistics"]["slow"].clone();
+    assert_eq!((&slow["n_runs"], &slow["n_slow"]), (&6.into(), &0.into()), "{slow:#}");
+    let json = dir.iotide(["categorize", "earlier", "--out", "old", "--format", "json"]).exits_with(0).json();
+    assert!(json["statistics"].get("slow").is_none());
+    for args in [["earlier", "--history", "old"], ["earlier", "--storage", "servers.csv"]] {
+        let mut command = dir.command(["categorize"]);
+        let failed = crate::util::Outcome::of(command.args(args).output().unwrap()).exits_with(2);
+        assert!(failed.stderr.contains("--history"), "{}", failed.stderr);
+    }
+}

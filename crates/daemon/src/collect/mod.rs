@@ -11,7 +11,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::{Duration, Instant};
 
 use iotide_ledger::{
-    About, Cell, Counters, JobId, Losses, Metric, Name, Parameters, Refusal, Trust, app_id, hex, is_rank,
+    About, Cell, Counters, IdError, JobId, Losses, Metric, Name, Parameters, Refusal, Trust, app_id, hex,
+    is_rank,
 };
 use iotide_private::{OpenDir, Share, Shares};
 use iotide_wire::page::{
@@ -512,7 +513,11 @@ impl Collector {
             if said.is_empty() {
                 return None;
             }
-            let id = JobId::new(said);
+            let id = match JobId::new(said) {
+                // Elements of arrays have brackets with PBS, and ids of Flux begin with a letter of their own.
+                Err(IdError::BadByte { .. }) => Ok(JobId::made_of(&String::from_utf8_lossy(said))),
+                id => id,
+            };
             if id.is_err() {
                 leaf.refuse(Refusal::JobId, 1);
             }

@@ -46,7 +46,7 @@ pub enum RuleError {
     Name,
     /// The condition is not one.
     #[error(
-        "'expr' is a condition, as in 'rate(write_bytes) > 2GB', 'memory_bytes > 64GB', 'predicted_load > 1GB', 'label(write_periodic)' or 'issue(small_writes)': {0}"
+        "'expr' is a condition, as in 'rate(write_bytes) > 2GB', 'memory_bytes > 64GB', 'predicted_load > 1GB', 'slowdown(others) > 2', 'label(write_periodic)' or 'issue(small_writes)': {0}"
     )]
     Expr(&'static str),
     /// The clear level is on the wrong side.
@@ -79,6 +79,41 @@ pub enum Subject {
     Label(Name),
     /// Whether a job has an I/O issue: 1, or 0.
     Issue(Name),
+    /// How many times longer the I/O of a job takes than in earlier runs.
+    Slowdown(SlowedBy),
+}
+
+/// Which part of a slowdown is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SlowedBy {
+    /// All of it.
+    All,
+    /// That by the program's own requests.
+    Own,
+    /// That by the load of others.
+    Others,
+    /// That by the storage.
+    Storage,
+}
+
+impl SlowedBy {
+    /// The causes that a rule can name.
+    const CAUSES: [Self; 3] = [Self::Own, Self::Others, Self::Storage];
+
+    /// As it is written in brackets; empty for all.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All => "",
+            Self::Own => "own",
+            Self::Others => "others",
+            Self::Storage => "storage",
+        }
+    }
+
+    /// The reverse of [`Self::name`] for a cause.
+    fn of(name: &str) -> Option<Self> {
+        Self::CAUSES.into_iter().find(|cause| cause.name() == name)
+    }
 }
 
 impl Subject {
@@ -90,6 +125,7 @@ impl Subject {
             Self::PredictedLoad => "predicted_load",
             Self::Label(_) => "label",
             Self::Issue(_) => "issue",
+            Self::Slowdown(_) => "slowdown",
         }
     }
 
@@ -98,6 +134,7 @@ impl Subject {
         match self {
             Self::Metric(name) | Self::Rate(name) | Self::Label(name) | Self::Issue(name) => name.as_str(),
             Self::PredictedLoad => "",
+            Self::Slowdown(by) => by.name(),
         }
     }
 }
@@ -107,6 +144,8 @@ impl fmt::Display for Subject {
         match self {
             Self::Metric(name) => f.write_str(name.as_str()),
             Self::PredictedLoad => f.write_str("predicted_load"),
+            Self::Slowdown(SlowedBy::All) => f.write_str("slowdown"),
+            Self::Slowdown(by) => write!(f, "slowdown({})", by.name()),
             Self::Rate(name) | Self::Label(name) | Self::Issue(name) => {
                 write!(f, "{}({name})", self.kind())
             }
@@ -277,6 +316,9 @@ impl Rule {
         if on != On::Job && matches!(self.subject, Subject::Label(_) | Subject::Issue(_)) {
             return Err(RuleError::Scope("labels and issues are those of jobs: 'on' is 'job'"));
         }
+        if on != On::Job && matches!(self.subject, Subject::Slowdown(_)) {
+            return Err(RuleError::Scope("a slowdown is that of a job: 'on' is 'job'"));
+        }
         (self.on, self.scope) = (on, scope);
         Ok(self)
     }
@@ -355,12 +397,17 @@ fn subject_of(text: &str) -> Result<Subject, RuleError> {
     let name = Name::new(name).ok_or(RuleError::Long("expr"))?;
     Ok(match of {
         "" if name.as_str() == "predicted_load" => Subject::PredictedLoad,
+        "" if name.as_str() == "slowdown" => Subject::Slowdown(SlowedBy::All),
+        "slowdown" => Subject::Slowdown(
+            SlowedBy::of(name.as_str())
+                .ok_or(RuleError::Expr("a slowdown is by 'own', 'others' or 'storage'"))?,
+        ),
         "" => Subject::Metric(name),
         "rate" => Subject::Rate(name),
         "label" => Subject::Label(name),
         // The old name, for one release.
         "issue" | "finding" => Subject::Issue(name),
-        _ => return Err(RuleError::Expr("before a '(' is 'rate', 'label' or 'issue'")),
+        _ => return Err(RuleError::Expr("before a '(' is 'rate', 'slowdown', 'label' or 'issue'")),
     })
 }
 
@@ -407,6 +454,8 @@ mod tests {
             ("label(write_periodic)", "label label(write_periodic) = 1"),
             ("finding( small_writes ) = 0", "issue issue(small_writes) = 0"),
             ("processes = -1", "metric processes = -1"),
+            ("slowdown(others) > 2", "slowdown slowdown(others) > 2"),
+            ("slowdown>1.5", "slowdown slowdown > 1.5"),
         ];
         for (expr, said) in cases {
             assert_eq!(read(expr).as_deref(), Ok(said), "{expr}");
@@ -418,7 +467,9 @@ mod tests {
             ("write_bytes > 1e999", "no number"),
             ("write_bytes > nan", "no number"),
             ("rate(write_bytes > 1", "')' is missing"),
-            ("sum(write_bytes) > 1", "'rate', 'label'"),
+            ("sum(write_bytes) > 1", "'rate', 'slowdown', 'label'"),
+            ("slowdown(me) > 2", "by 'own', 'others' or 'storage'"),
+            ("slowdown(others)", "no '>'"),
             ("a b > 1", "no name"),
             ("a\n > 1", "no number"),
         ];

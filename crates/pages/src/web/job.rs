@@ -10,13 +10,15 @@ use iotide_look::{Plot, Untrusted, text};
 
 use super::{Frame, Page, app_link, called, cell, job_link, path_part, share_bar, sortable, time, until};
 use crate::run::issues;
-use iotide_report::{JobDocument, JobRates, WatchedJob as JobEntry, are_both_seen};
+use iotide_report::{JobDocument, JobRates, WatchedJob as JobEntry, WhyRun, are_both_seen};
 
 /// Content of the page.
 #[derive(Debug)]
 pub struct JobPage<'a> {
     /// The job.
     pub job: &'a JobDocument,
+    /// Whether it was slow, and why, as far as its I/O was sampled.
+    pub why: Option<&'a WhyRun>,
     /// How fast it read and wrote, as finely as a screen shows.
     pub rates: Option<&'a JobRates>,
     /// Confidence of its period.
@@ -56,6 +58,9 @@ pub fn job_page(frame: &Frame<'_>, of: &JobPage<'_>) -> String {
     if !entry.staging.is_empty() {
         page.live("staging", "Staging", &staging(entry));
     }
+    if let Some(run) = of.why {
+        page.live("why", "Was it slow, and why?", &why(job, run));
+    }
     if let Some(found) = job.judged() {
         let reason = format!("<p>{}.</p>\n", escape(&capitalised(&found.issues_reason)));
         page.live("issues", "I/O issues", &(reason + &issues::cards(&found)));
@@ -79,6 +84,19 @@ pub fn job_page(frame: &Frame<'_>, of: &JobPage<'_>) -> String {
     };
     page.live("losses", "Losses", &losses);
     page.finish(frame)
+}
+
+/// Returns the verdict with its evidence; of a job without an earlier run, only that there is none.
+fn why(job: &JobDocument, run: &WhyRun) -> String {
+    let mut html = format!("<p>{}.</p>\n", escape(&text::whole_numbers(&run.why.headline())));
+    if run.why.n_history > 0 {
+        html += &crate::why::body(run, "job-why");
+        for loss in run.losses_in_words() {
+            let _ = writeln!(html, "<p class=\"note\">Missing: {}.</p>", escape(&loss));
+        }
+    }
+    let job = path_part(job.entry.job.as_said());
+    html + &format!("<p class=\"note\"><a href=\"/api/1/jobs/{job}/why\">JSON</a></p>\n")
 }
 
 /// Returns the table of data on its way out of buffers.

@@ -1,9 +1,12 @@
 use super::*;
 use crate::forecast::to_html;
+use iotide_analysis::{Clue, Parts, PhaseCause, Slowdown, Why, WhyVerdict};
 use iotide_report::{
     DecisionList, Estimate, Forecast, ForecastJob, ForecastState, ForecastStorage, JobDocument, JobIo,
-    JobList, JobMpi, JobRates, JobTime, NodeEntry, NodeList, WatchedJob as JobEntry,
+    JobList, JobMpi, JobRates, JobTime, NodeEntry, NodeList, Source, WatchedJob as JobEntry, WhyEntry,
+    WhyRun,
 };
+use iotide_trace::Loss;
 
 /// A name that would be markup, end an attribute, begin a line and turn the direction of writing; and far too long.
 fn hostile() -> Untrusted {
@@ -58,8 +61,50 @@ fn document() -> JobDocument {
         earlier: Vec::new(),
         rates: None,
         run_time_s: None,
+        why: None,
         issues: None,
     }
+}
+
+/// A verdict on a job of which a name was lost.
+fn why() -> WhyRun {
+    let cause = |verdict| PhaseCause {
+        start_s: 1.0,
+        end_s: 9.0,
+        bytes: 5e9,
+        factor: Some(3.0),
+        others_bps: Some(1e9),
+        verdict,
+    };
+    let why = Why {
+        verdict: WhyVerdict::Others,
+        slowdown: Some(Slowdown { factor: 2.5, interval: [2.25, 2.75] }),
+        parts: Parts { own: Some(0.0), others: Some(1.0), storage: Some(0.0) },
+        own_factor: Some(1.0),
+        phases: vec![cause(WhyVerdict::Others), cause(WhyVerdict::Usual)],
+        clues: vec![Clue::NotFollowed(0.5)],
+        n_history: 3,
+        usual_until: Some(1.2),
+        earlier: Vec::new(),
+        others: None,
+    };
+    let losses = [Loss::of_unknown_size(hostile().as_said())];
+    WhyRun::new(Source::default(), &losses, WhyEntry::new(&why), &why)
+}
+
+#[test]
+fn the_page_of_a_job_says_whether_it_was_slow_and_colours_its_phases() {
+    let name = hostile();
+    let (job, run) = (document(), why());
+    let of =
+        |why| JobPage { job: &job, why, rates: None, confidence: None, bytes_per_phase: None, nodes: &[] };
+    let page = job_page(&frame(&name), &of(Some(&run)));
+    assert!(page.contains("Others: the I/O took 2.5 times as long as in 3 earlier runs"), "{page}");
+    assert!(page.contains("between 2.25 and 2.75 with"), "{page}");
+    for key in ["phase: others", "phase: usual", "phase p3", "phase p1"] {
+        assert!(page.contains(key), "{key}");
+    }
+    assert!(!job_page(&frame(&name), &of(None)).contains("Was it slow"), "nothing was sampled");
 }
 
 fn frame<'a>(name: &'a Untrusted) -> Frame<'a> {
@@ -164,6 +209,7 @@ fn pages() -> Vec<(&'static str, String)> {
                 &frame,
                 &JobPage {
                     job: &document(),
+                    why: Some(&why()),
                     rates: Some(&rates),
                     confidence: Some(0.9),
                     bytes_per_phase: Some(1e6),

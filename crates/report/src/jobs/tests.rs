@@ -1,7 +1,7 @@
 use super::*;
 use iotide_ledger::Name;
 
-fn document() -> JobDocument {
+pub(crate) fn document() -> JobDocument {
     let entry = JobEntry {
         job: "4711".into(),
         user: "ada".into(),
@@ -44,6 +44,7 @@ fn document() -> JobDocument {
         earlier: Vec::new(),
         rates: None,
         run_time_s: None,
+        why: None,
         issues: None,
     }
 }

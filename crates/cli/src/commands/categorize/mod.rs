@@ -1,24 +1,27 @@
 //! `iotide categorize`: labels of one run, of several, or of an archive.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
 use iotide_analysis::CategoryMethod;
-use iotide_api::{Input, LabelOptions, LabelledRun, Labelling, OpenOptions, Settings, label};
+use iotide_api::{Input, LabelOptions, LabelledRun, Labelling, OpenOptions, Settings, label, why_archive};
 use iotide_archive::{
     ArchiveError, Folder, Job, Limits, Logs, Outputs, Progress, Shard, ShardError, compare, for_each_run,
     merge, statistics_of,
 };
 use iotide_private::PrivateDir;
-use iotide_report::{ArchiveStatistics, CategorizeDocument, Document, Ink, Report, text};
+use iotide_report::{ArchiveStatistics, CategorizeDocument, Document, Ink, Report, SlowRuns, text};
 
 use super::advice::advised;
 use super::input::ReadingArgs;
 use super::settings::SettingsArgs;
+use super::why::{StorageArgs, archive_runs};
 use super::{Form, OutputArgs};
 use crate::ExitStatus;
+use crate::config::Config;
 use crate::ui::{Hint, Ui};
 
 /// Label the I/O of a run, or of every run of an archive
@@ -47,9 +50,12 @@ pub(crate) struct CategorizeArgs {
     /// Report the I/O issues of each run, too
     #[arg(long, alias = "insights", help_heading = "Labels", conflicts_with = "merge")]
     issues: bool,
-    /// Compare each run with the earlier ones of its application in these results of an archive
+    /// Compare each run with the earlier ones of its application in these results of an archive. Of an archive, mark runs that were slow beside others of
+    /// their application, there and here, and say why, by week and by file system: DIR may be that of --out
     #[arg(long, value_name = "DIR", help_heading = "Labels")]
     history: Option<PathBuf>,
+    #[command(flatten)]
+    storage: StorageArgs,
     /// Keep results in DIR, and go on with what is there
     #[arg(long, value_name = "DIR", help_heading = "Archives")]
     out: Option<PathBuf>,
@@ -86,6 +92,7 @@ Examples:
   iotide categorize job.darshan --issues                        and its I/O issues
   iotide categorize job.darshan --history 2019-results          is that usual for this application?
   iotide categorize /logs/2019 --out 2019-results               a year; the same again goes on
+  iotide categorize /logs/2019 --out 2019-results --history 2019-results --storage servers.csv   and slow runs
   find /logs -name '*.darshan' | iotide categorize --files - --out results
   sbatch --array=0-63 --wrap 'iotide categorize /logs --out results'
   iotide categorize --merge results --out results/all           after all tasks have ended
@@ -148,6 +155,10 @@ impl CategorizeArgs {
 
 /// Labels a few traces and tells each.
 fn label_traces(ui: &mut Ui, args: &CategorizeArgs, labelling: Labelling) -> anyhow::Result<ExitStatus> {
+    if args.storage.is_named() {
+        return Err(anyhow::anyhow!("--storage is for archives here"))
+            .hint("`iotide why RUN --history DIR --storage LOG` tells of one run");
+    }
     let mut report = Report::new("categorize");
     let options = LabelOptions { open: args.reading.options()?, labelling };
     let mut labelled = label_all(&args.reading.runs(&args.traces), &options, args.n_workers()).into_iter();
@@ -209,8 +220,13 @@ fn label_archive(
     logs: Logs,
     labelling: Labelling,
 ) -> anyhow::Result<ExitStatus> {
-    if args.history.is_some() {
-        anyhow::bail!("--history is about a few traces, not about an archive");
+    if args.storage.is_named() && args.history.is_none() {
+        return Err(anyhow::anyhow!("--storage needs --history"))
+            .hint("`--history DIR` may be the folder of --out");
+    }
+    if args.history.is_some() && args.out.is_none() {
+        return Err(anyhow::anyhow!("--history needs the results of an archive"))
+            .hint("keep them with `--out DIR`");
     }
     let shard = shard(ui, args)?;
     let settings = format!("{}\n{}", labelling.to_toml(), args.reading.in_toml());
@@ -254,7 +270,19 @@ fn label_archive(
     }
     ui.progress("writing results");
     let outputs = if passing.is_some() { Outputs::LinesOnly } else { Outputs::All };
-    let statistics = folder.finish(outputs).or_else(with_advice)?;
+    let mut fault = None;
+    let statistics = folder
+        .finish_with(outputs, &mut |results| match slow_runs(ui, args, results) {
+            Ok(slow) => slow,
+            Err(why) => {
+                fault = Some(why);
+                None
+            }
+        })
+        .or_else(with_advice)?;
+    if let Some(why) = fault {
+        return Err(why.context("slow runs cannot be told"));
+    }
     if statistics.n_logs == 0 {
         anyhow::bail!("no logs found: {} has no file that could be one", names_of(&args.traces));
     }
@@ -262,6 +290,23 @@ fn label_archive(
         ui.status(format_args!("{} were done before", text::counted(done.n_known, "log")));
     }
     tell(ui, args, &path, &statistics)
+}
+
+/// Tells which runs of an archive were slow beside others of their applications, in it and in the results of an earlier one.
+fn slow_runs(ui: &mut Ui, args: &CategorizeArgs, results: &Path) -> anyhow::Result<Option<SlowRuns>> {
+    let Some(history) = &args.history else { return Ok(None) };
+    let mut runs = archive_runs(results, true)?;
+    let is_same = results.canonicalize().ok() == history.canonicalize().ok();
+    if !is_same {
+        // A log may be in both.
+        let known: HashSet<String> = runs.iter().map(|run| run.input.name()).collect();
+        let earlier = archive_runs(history, false)?;
+        runs.extend(earlier.into_iter().filter(|run| !known.contains(&run.input.name())));
+    }
+    let storage = args.storage.named(&Config::held().daemon())?;
+    let open = args.reading.options()?;
+    let found = why_archive(&runs, storage.as_ref(), &open, &mut |progress| ui.progress_of(&progress));
+    Ok(Some(found.map_err(advised)?.archive))
 }
 
 /// Paths in a message.

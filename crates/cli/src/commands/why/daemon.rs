@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use iotide_analysis::RunCounts;
+use iotide_analysis::{MOST_EARLIER, RunCounts, StepGrowth, comparable};
 use iotide_api::{
     ComparedRun, CountedRun, Error, LoadPiece, LoadSource, Loss, Progress, StorageLoad, ThroughputLog,
 };
@@ -17,12 +17,10 @@ pub(super) struct Watched {
     pub(super) run: ComparedRun,
     pub(super) earlier: Vec<ComparedRun>,
     pub(super) losses: Vec<Loss>,
-    /// How long its longest calls took: they count when they end.
-    longest_call_s: f64,
+    /// How long a value of the load holds beside it.
+    load_step_s: f64,
 }
 
-/// So many earlier runs are compared with, the latest.
-const MOST_EARLIER: usize = 30;
 /// A daemon that names more jobs of an application is not asked on.
 const MOST_LISTED: usize = 1000;
 
@@ -33,26 +31,11 @@ pub(super) fn watched(ui: &mut Ui, socket: &Path, id: &str) -> anyhow::Result<Wa
     let entry = &job.entry;
     let mut run = counted(socket, entry)?;
     run.losses.extend(entry.losses.iter().map(|loss| Loss::of_unknown_size(loss.as_said())));
-    let mut losses = vec![Loss::of_unknown_size(
-        "counters are sums over processes: whether fewer of them did the work is not seen",
-    )];
-    let mut before = runs_before(socket, &entry.app, entry)?;
-    if before.is_empty() {
-        before = runs_before(socket, entry.program(), entry)?;
-        if !before.is_empty() {
-            losses.push(Loss::of_unknown_size(
-                "no earlier run had the same arguments: runs of the same program with others are compared with",
-            ));
-        }
-    }
-    let (same, others): (Vec<WatchedJob>, Vec<WatchedJob>) =
-        before.into_iter().partition(|other| other.size == entry.size);
-    if !others.is_empty() {
-        losses.push(Loss::of_unknown_size(format!(
-            "{} earlier runs with other numbers of processes are not compared with",
-            others.len()
-        )));
-    }
+    let (same, mut losses) = comparable(
+        runs_before(socket, &entry.app, entry)?,
+        || runs_before(socket, entry.program(), entry),
+        |other| other.size == entry.size,
+    )?;
     let mut earlier: Vec<ComparedRun> = Vec::new();
     let mut seen = vec![entry.job.clone()];
     for other in &same {
@@ -73,8 +56,8 @@ pub(super) fn watched(ui: &mut Ui, socket: &Path, id: &str) -> anyhow::Result<Wa
             ))),
         }
     }
-    let longest_call_s = run.counts.longest_call_s();
-    Ok(Watched { run: run.into(), earlier, losses, longest_call_s })
+    let load_step_s = run.counts.load_step_s();
+    Ok(Watched { run: run.into(), earlier, losses, load_step_s })
 }
 
 /// Lists runs of an application, by id or program name, that ended and began before a job, the latest first.
@@ -91,9 +74,7 @@ fn runs_before(socket: &Path, app: &Untrusted, job: &WatchedJob) -> anyhow::Resu
 impl Watched {
     /// The load of the storage as this daemon counted it.
     pub(super) fn load(&self, socket: &Path) -> StorageLoad {
-        // A call counts when it ends. Over steps of a few calls that does not matter.
-        let step_s =
-            if self.longest_call_s > 0.25 { (4.0 * self.longest_call_s).ceil().min(60.0) } else { 1.0 };
+        let step_s = self.load_step_s;
         StorageLoad::Asked(Box::new(DaemonLoad { step_s, counted_runs: true, ..DaemonLoad::new(socket) }))
     }
 }
@@ -104,7 +85,8 @@ fn counted(socket: &Path, job: &WatchedJob) -> anyhow::Result<CountedRun> {
     let metrics = JobMetrics::from_json(&metrics).map_err(unreadable)?;
     let run_s = job.end_unix_s.map(|end_s| end_s - job.start_unix_s);
     // Samples count from the whole second in which the job began.
-    let counts: RunCounts = metrics.counts(job.start_unix_s.floor(), run_s);
+    let goes_on = job.state == "running";
+    let counts = RunCounts { goes_on, ..metrics.counts(job.start_unix_s.floor(), run_s) };
     let said = |text: &Untrusted| Some(text.as_said().to_owned()).filter(|text| !text.is_empty());
     Ok(CountedRun {
         name: format!("job {}", job.job.for_terminal()),
@@ -143,9 +125,7 @@ impl DaemonLoad {
         metric: &str,
         (from_s, until_s): (f64, f64),
     ) -> anyhow::Result<(Option<ThroughputLog>, Vec<Loss>)> {
-        let step_s = self.step_s;
-        let n = ((until_s - from_s) / step_s).round() as usize;
-        let (mut bytes, mut known_s) = (vec![0.0; n], vec![0.0; n]);
+        let mut growth = StepGrowth::new((from_s, until_s), self.step_s);
         let mut losses = Vec::new();
         let mut at_s = from_s;
         while at_s < until_s {
@@ -158,56 +138,22 @@ impl DaemonLoad {
             );
             if let Some(body) = find_at(&self.socket, &path)? {
                 let counter = CounterOverTime::from_json(&body).map_err(unreadable)?;
-                counter.for_each_growth(|from, until, growth| {
+                counter.for_each_growth(|from, until, grown| {
                     if from >= at_s && until <= to_s {
-                        let cell = (((from - from_s) / step_s) as usize).min(n.saturating_sub(1));
-                        spread(
-                            &mut bytes,
-                            &mut known_s,
-                            cell,
-                            (from - from_s, until - from_s, growth),
-                            step_s,
-                        );
+                        growth.add(from, until, grown);
                     }
                 });
                 losses.extend(counter.losses.iter().map(|loss| Loss::of_unknown_size(loss.as_said())));
             }
             at_s = to_s;
         }
-        if known_s.iter().all(|known_s| *known_s == 0.0) {
-            return Ok((None, losses));
-        }
-        let value = |(bytes, known_s): (&f64, &f64)| {
-            // A step of which less is known does not tell.
-            if *known_s >= 0.5 * step_s { bytes / known_s } else { f64::NAN }
-        };
-        let values = bytes.iter().zip(&known_s).map(value).collect();
-        Ok((Some(ThroughputLog { start_s: from_s, interval_s: step_s, values }), losses))
+        Ok((growth.finish(), losses))
     }
 }
 
 /// Seconds of one question, and points that a daemon answers with at most.
 const MOST_SECONDS: f64 = 9_000.0;
 const MOST_POINTS: usize = 10_000;
-
-/// Adds the growth between two times to the steps, from `cell` on, as far as it lies in them.
-fn spread(
-    bytes: &mut [f64],
-    known_s: &mut [f64],
-    cell: usize,
-    (from_s, until_s, growth): (f64, f64, f64),
-    step_s: f64,
-) {
-    for cell in cell..bytes.len() {
-        let begin_s = cell as f64 * step_s;
-        let inside_s = until_s.min(begin_s + step_s) - from_s.max(begin_s);
-        if inside_s <= 0.0 {
-            break;
-        }
-        bytes[cell] += growth * inside_s / (until_s - from_s);
-        known_s[cell] += inside_s;
-    }
-}
 
 impl LoadSource for DaemonLoad {
     fn asked(&self) -> String {

@@ -134,17 +134,23 @@ fn archive(
     open: &OpenOptions,
     socket: &Path,
 ) -> anyhow::Result<ExitStatus> {
-    let mut runs = Vec::new();
-    for_each_usable(results, |line| {
-        let path: &str = line.source.path.as_ref();
-        let application = line.application.as_deref().unwrap_or("unknown").to_owned();
-        runs.push(ArchiveRun { input: Input::file(path), application });
-    })?;
+    let runs = archive_runs(results, true)?;
     let storage = args.storage.named(socket)?;
     let document = why_archive(&runs, storage.as_ref(), open, &mut |progress| ui.progress_of(&progress))
         .map_err(advised)?;
     args.output.deliver(ui, &document)?;
     Ok(if document.archive.n_runs == 0 { ExitStatus::NothingFound } else { ExitStatus::Done })
+}
+
+/// The runs of results that were not rejected.
+pub(super) fn archive_runs(results: &Path, is_asked: bool) -> anyhow::Result<Vec<ArchiveRun>> {
+    let mut runs = Vec::new();
+    for_each_usable(results, |line| {
+        let path: &str = line.source.path.as_ref();
+        let application = line.application.as_deref().unwrap_or("unknown").to_owned();
+        runs.push(ArchiveRun { input: Input::file(path), application, is_asked });
+    })?;
+    Ok(runs)
 }
 
 /// A folder holds no more traces than are worth comparing with.

@@ -43,6 +43,23 @@ fn a_job_is_compared_with_earlier_ones_by_counters_alone() {
     let losses = run["losses"].to_string();
     assert!(losses.contains("sums over processes"), "{losses}");
 
+    // The daemon says the same by the same comparison: over HTTP, on the page of the job, and in short.
+    let (_, body) = unix_get(&dir, "/api/1/jobs/run3/why");
+    let same: Value = serde_json::from_str(&body).unwrap();
+    for of in ["verdict", "slowdown", "parts", "phases", "n_history", "usual_until"] {
+        assert_eq!(same["runs"][0]["why"][of], run["why"][of], "{of}: {same:#} and {run:#}");
+    }
+    assert_eq!(same["runs"][0]["source"]["bytes_written"], run["source"]["bytes_written"]);
+    let (_, page) = unix_get(&dir, "/jobs/run3");
+    let factor = run["why"]["slowdown"]["factor"].as_f64().unwrap();
+    assert!(page.contains("Was it slow, and why?") && page.contains("Earlier runs of the program"));
+    assert!(page.contains(&format!("{factor:.2}")[..3]), "{factor} is not on the page");
+    let short: Value =
+        serde_json::from_slice(&ask(&dir, &["job", "run3", "--format", "json"]).stdout).unwrap();
+    assert_eq!((&short["why"]["verdict"], &short["why"]["n_history"]), (&run["why"]["verdict"], &2.into()));
+    let text = ask(&dir, &["job", "run3"]).stdout;
+    assert!(String::from_utf8_lossy(&text).contains("Beside earlier runs\n  verdict"), "{short:#}");
+
     // The first has nothing before it.
     let (status, json) = why(&dir, &["--job", "run1"]);
     assert_eq!((status, &json["runs"][0]["why"]["n_history"]), (Some(1), &0.into()), "{json:#}");
