@@ -44,6 +44,8 @@ pub struct Recorder {
     failed: Option<io::Error>,
     /// Whether processes are looked up by their numbers.
     asks_proc: bool,
+    /// Whether no program has begun yet.
+    is_first: bool,
 }
 
 /// How often what is written grows, at least.
@@ -58,7 +60,8 @@ impl Recorder {
         }
         let names = Names::new(settings.include.clone(), settings.exclude.clone());
         let asks_proc = crate::tracer::has_own_numbers().is_ok();
-        Self { settings, known, processes: HashMap::new(), names, ended: None, failed: None, asks_proc }
+        let processes = HashMap::new();
+        Self { settings, known, processes, names, ended: None, failed: None, asks_proc, is_first: true }
     }
 
     /// Takes what has happened.
@@ -80,7 +83,8 @@ impl Recorder {
                 };
                 self.end(before, EndReason::Exec);
                 (process.facts.parent, process.facts.user) = (*parent, *user);
-                if *parent == std::process::id() && process.cwd.is_none() {
+                if self.is_first {
+                    self.is_first = false;
                     // We have started it, where we are.
                     process.cwd = own_directory();
                 }

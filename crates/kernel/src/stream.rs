@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
@@ -20,10 +20,15 @@ use crate::record::Settings;
 /// Records that wait to be written.
 const FULL: usize = 1600;
 
+/// A file that is written at its end, past no link.
+fn to_append(options: &mut OpenOptions) -> &mut OpenOptions {
+    options.append(true).custom_flags(libc::O_NOFOLLOW)
+}
+
 /// A stream that is being written.
 pub(crate) struct Stream {
+    /// Opened for each block: there may be more processes than descriptors.
     path: PathBuf,
-    out: File,
     sequence: u64,
     n_records: u64,
     names: HashMap<Box<[u8]>, u32>,
@@ -41,11 +46,10 @@ impl Stream {
             settings.host.iter().map(|byte| if *byte == b'/' { b'_' } else { *byte }).collect();
         let name = [&host, format!(".{}.{:x}.iot", id.pid, id.start_ns).as_bytes()].concat();
         let path = settings.directory.join(OsStr::from_bytes(&name));
-        let mut options = OpenOptions::new();
-        options.append(true).create_new(true).mode(0o644).custom_flags(libc::O_NOFOLLOW);
+        let header = StreamHeader { version: StreamHeader::VERSION }.to_bytes();
+        to_append(OpenOptions::new().create_new(true).mode(0o644)).open(&path)?.write_all(&header)?;
         let (nanos, realtime_offset_ns) = bpf::now();
         let mut stream = Self {
-            out: options.open(&path)?,
             path,
             sequence: 0,
             n_records: 0,
@@ -74,7 +78,6 @@ impl Stream {
         };
         let mut payload = [0; Facts::MAX_SIZE];
         let n = facts.encode(&mut payload).unwrap_or(0);
-        stream.out.write_all(&StreamHeader { version: StreamHeader::VERSION }.to_bytes())?;
         stream.block(BlockKind::Facts, &payload[..n])?;
         Ok(stream)
     }
@@ -91,7 +94,8 @@ impl Stream {
         };
         self.sequence += 1;
         // In one call: whoever reads while it grows sees whole blocks.
-        self.out.write_all(&[&header.seal(payload)[..], payload].concat())
+        let block = [&header.seal(payload)[..], payload].concat();
+        to_append(&mut OpenOptions::new()).open(&self.path)?.write_all(&block)
     }
 
     /// The number of a file, which the first to use it writes.
