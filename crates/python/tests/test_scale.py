@@ -23,10 +23,10 @@ def logs_of_many_runs(tmp_path: Path) -> List[str]:
 
 @pytest.fixture
 def archive(logs_of_many_runs: List[str], tmp_path: Path) -> List[str]:
-    """Nine runs, and two files that have no labels."""
+    """Nine runs, and three paths of what has no labels."""
     (tmp_path / "noise.bin").write_bytes(b"\x01\x02 nothing that is known")
     (tmp_path / "empty.csv").write_bytes(b"")
-    return [*logs_of_many_runs, str(tmp_path / "noise.bin"), str(tmp_path / "empty.csv")]
+    return [*logs_of_many_runs, *(str(tmp_path / name) for name in ("noise.bin", "empty.csv", "missing.csv"))]
 
 
 def same_results(lines: Iterable[str], archive: List[str], folder: Path) -> None:
@@ -34,7 +34,8 @@ def same_results(lines: Iterable[str], archive: List[str], folder: Path) -> None
     folder.mkdir()
     (folder / "lines.jsonl").write_text("".join(f"{line}\n" for line in lines))
     command_line("categorize", "--merge", str(folder / "lines.jsonl"), f"--out={folder / 'merged'}")
-    command_line("categorize", *archive, f"--out={folder / 'whole'}")
+    (folder / "list").write_text("\n".join(archive))
+    command_line("categorize", f"--files={folder / 'list'}", f"--out={folder / 'whole'}")
     files = {path.name for path in (folder / "whole").iterdir()} - {"made-with.toml"}
     assert {"runs.jsonl", "rejected.jsonl", "runs.parquet", "statistics.json", "index.html"} <= files
     for name in files:
@@ -48,7 +49,7 @@ def test_arrow_batches_of_paths_become_lines_of_results(archive: List[str], tmp_
     parts = [archive[:5], [], [*archive[5:], None]]
     batches = [pyarrow.RecordBatch.from_pydict({"n": [0] * len(part), "path": pyarrow.array(part, "string")}) for part in parts]
     labelled = list(iotide.label_many(iter(batches)))
-    assert [batch.num_rows for batch in labelled] == [5, 0, 6]
+    assert [batch.num_rows for batch in labelled] == [5, 0, 7]
     assert labelled[0]["path"].to_pylist() == archive[:5]
     for name in ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT"):
         monkeypatch.delenv(name)

@@ -204,13 +204,14 @@ def _labelled_batches(batches: Iterator[Any], given: Mapping[str, Any], progress
     for batch in batches:
         column = batch.column("path") if "path" in batch.schema.names else batch.column(0)
         inputs = Inputs()
-        files = [path for path in column.to_pylist() if path is not None]
-        folder = inputs.file("results")
+        files = [path for path in column.to_pylist() if path]
+        folder, listed = inputs.file("results"), inputs.file("paths")
         lines: List[str] = []
         if files:
+            listed.write_text("\n".join(files), encoding="utf-8")
             # The whole of the archive that these logs are: job arrays of Slurm would label a part.
-            kept = ["--quiet", f"--out={folder}", "--shard=1/1"]
-            told_or_raise(["categorize", "--format=json", *kept, *_options(given), "--", *files], progress)
+            kept = ["--quiet", f"--files={listed}", f"--out={folder}", "--shard=1/1"]
+            told_or_raise(["categorize", "--format=json", *kept, *_options(given)], progress)
         for name in ("runs.jsonl", "rejected.jsonl"):
             if (folder / name).exists():
                 lines.extend((folder / name).read_text(encoding="utf-8").splitlines())
