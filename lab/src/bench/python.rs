@@ -95,7 +95,8 @@ fn side_by_side(
     let seconds = |python: &Path, who: &str, n: usize| -> Result<f64, String> {
         let mut least = f64::INFINITY;
         for _ in 0..n {
-            least = least.min(number(&done(script(bed, python).args([who, task]).args([file, &answer(who)]))?)?);
+            least =
+                least.min(number(&done(script(bed, python).args([who, task]).args([file, &answer(who)]))?)?);
         }
         Ok(least)
     };
