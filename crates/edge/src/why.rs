@@ -102,7 +102,7 @@ mod tests {
         let key = |n: u64| JobKey {
             cluster: Name::default(),
             uid: 7,
-            id: JobId::new(&n.to_string()).unwrap(),
+            id: JobId::new(n.to_string()).unwrap(),
             start_ns: n,
         };
         let about = About::default();

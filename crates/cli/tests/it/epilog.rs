@@ -49,6 +49,9 @@ fn nth_summary(dir: &FreshDir, n: usize) -> (Value, String) {
     }
 }
 
+/// A script, the id by which the daemon knows the job, arguments, variables, and the processor time that the scheduler measured.
+type Case<'a> = (&'a str, &'a str, &'a [&'a str], Vec<(&'a str, &'a str)>, Option<f64>);
+
 #[test]
 fn each_scheduler_has_a_job_summed_up_at_its_end() {
     let dir = FreshDir::new("epilog");
@@ -83,7 +86,7 @@ fn each_scheduler_has_a_job_summed_up_at_its_end() {
         "0",
     ];
     let both = |name: &'static str, value: &'static str| (name, value);
-    let cases: [(&str, &str, &[&str], Vec<(&str, &str)>, Option<f64>); 4] = [
+    let cases: [Case<'_>; 4] = [
         ("slurm.sh", "4711", &[], vec![both("SLURM_JOB_ID", "4711"), both("SLURM_JOB_USER", "ada")], None),
         ("pbs.sh", "4712_5_.server", &pbs, vec![both("PBS_JOBID", "4712[5].server")], Some(80.0)),
         ("lsf.sh", "4713", &[], vec![both("LSB_JOBID", "4713"), both("LSB_JOBINDEX", "2")], Some(80.0)),
