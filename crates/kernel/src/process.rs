@@ -85,18 +85,22 @@ impl Process {
             self.facts.program = path.to_vec();
         }
         if arguments.is_empty() {
+            // It began before anybody looked.
             self.facts.command = self.read("cmdline", 1024);
+            let status = String::from_utf8_lossy(&self.read("status", 4096)).into_owned();
+            let number = |name| {
+                let line = status.lines().find_map(|line: &str| line.strip_prefix(name))?;
+                line.split_whitespace().next()?.parse().ok()
+            };
+            self.facts.parent = number("PPid:").unwrap_or(0);
+            self.facts.user = number("Uid:").unwrap_or(0);
         }
         let environment = self.read("environ", LONGEST_ENVIRONMENT);
         if environment.is_empty() {
             // It is gone by now, and most likely had what it inherited.
             return;
         }
-        let variable = |name: &[u8]| {
-            let mut entries = environment.split(|byte| *byte == 0);
-            let value = entries.find_map(|entry| entry.strip_prefix(name)?.strip_prefix(b"="));
-            value.filter(|value| !value.is_empty())
-        };
+        let variable = |name: &[u8]| value_in(&environment, name);
         (self.facts.rank, self.facts.n_ranks) = rank_of(variable);
         self.facts.job = job_of(variable).map(|(_, job)| job.to_vec()).unwrap_or_default();
     }
@@ -138,6 +142,27 @@ impl Process {
         };
         Some(tidied(&[&from, &b"/"[..], path].concat()))
     }
+}
+
+/// The processes of this machine that belong to a job, by the environment that they began with: its scheduler's name, or that of its run.
+pub fn processes_of_job(job: &str) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| *pid != std::process::id())
+        .filter(|pid| {
+            let environment = Process::new(*pid, 0).read("environ", LONGEST_ENVIRONMENT);
+            let variable = |name: &[u8]| value_in(&environment, name);
+            job_of(variable).is_some_and(|(_, of)| of == job.as_bytes())
+                || variable(b"IOTIDE_RUN") == Some(job.as_bytes())
+        })
+        .collect()
+}
+
+/// The value of a variable in an environment as `/proc` shows it; `None` if it is empty.
+fn value_in<'a>(environment: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let mut entries = environment.split(|byte| *byte == 0);
+    let value = entries.find_map(|entry| entry.strip_prefix(name)?.strip_prefix(b"="));
+    value.filter(|value| !value.is_empty())
 }
 
 /// The working directory of this process.

@@ -28,6 +28,8 @@ pub struct Settings {
     pub run: Vec<u8>,
     /// Host's name.
     pub host: Vec<u8>,
+    /// Whether this is a while of processes that go on afterwards.
+    pub is_slice: bool,
     /// Whether programs have the preloaded library, too, and write to the same directory: what it records is then left to it.
     pub is_beside_library: bool,
 }
@@ -256,6 +258,26 @@ impl Recorder {
         Ok(())
     }
 
+    /// Takes note of a process that ran before, with its threads.
+    pub fn joins(&mut self, pid: u32, threads: &[u32]) {
+        self.is_first = false;
+        self.process(pid).threads = threads.iter().copied().collect();
+        let Self { processes, names, asks_proc: true, .. } = self else { return };
+        if let Some(process) = processes.get_mut(&pid) {
+            names.open_already(process);
+        }
+    }
+
+    /// Whether this is a while of processes that go on afterwards.
+    pub fn is_slice(&self) -> bool {
+        self.settings.is_slice
+    }
+
+    /// Whether all processes have ended.
+    pub fn is_over(&self) -> bool {
+        self.processes.is_empty()
+    }
+
     /// Writes what waits, so that a trace can be read while it grows.
     pub fn flush(&mut self) {
         let mut written = self.processes.values_mut().filter_map(|process| process.stream.as_mut());
@@ -267,7 +289,7 @@ impl Recorder {
     pub fn finish(mut self, lost: Lost) -> io::Result<()> {
         let processes: Vec<_> = self.processes.drain().map(|(_, process)| process).collect();
         for mut process in processes {
-            if self.asks_proc && process.link("exe").is_some() {
+            if self.asks_proc && !self.settings.is_slice && process.link("exe").is_some() {
                 let written = process.stream.as_mut().map_or(Ok(()), Stream::flush);
                 self.note(written);
                 if let Some(stream) = process.stream {
@@ -401,8 +423,11 @@ mod tests {
         })
     }
 
-    /// For each stream, sorted by name: its program, its records with their paths, and how it ended.
-    fn streams(dir: &FreshDir) -> Vec<(Vec<u8>, Vec<(Record, Vec<u8>)>, Option<EndReason>)> {
+    /// A stream's program, its records with their paths, and how it ended.
+    type Read = (Vec<u8>, Vec<(Record, Vec<u8>)>, Option<EndReason>);
+
+    /// All streams, sorted by name.
+    fn streams(dir: &FreshDir) -> Vec<Read> {
         let mut paths: Vec<_> =
             std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
         paths.sort();

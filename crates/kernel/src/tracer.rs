@@ -150,8 +150,40 @@ impl Tracer {
 
     /// Marks a process that has one thread: from now on it is seen, and all that it starts.
     pub fn mark(&self, pid: u32) -> io::Result<()> {
-        let process = bpf::process(pid)?;
-        bpf::update(&self.maps.tasks, process.as_raw_fd() as u32, &[0; 8 * task::N_NUMBERS as usize])
+        self.mark_thread(pid, true)
+    }
+
+    fn mark_thread(&self, tid: u32, is_first: bool) -> io::Result<()> {
+        let thread = bpf::process(tid, is_first)?;
+        match bpf::add(&self.maps.tasks, thread.as_raw_fd() as u32, &[0; 8 * task::N_NUMBERS as usize]) {
+            // Made by one that was marked before.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Marks a process that runs already, with all its threads. Returns them, and how many of them cannot be marked in this kernel. A call that
+    /// is under way is not seen.
+    pub fn mark_running(&self, pid: u32) -> io::Result<(Vec<u32>, usize)> {
+        let (mut threads, mut n_missed) = (Vec::<u32>::new(), 0);
+        // Those that a thread makes after it was marked are marked; the others are found by looking again.
+        loop {
+            let entries = std::fs::read_dir(format!("/proc/{pid}/task"))?;
+            let tids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+            let new: Vec<u32> = tids.filter(|tid| !threads.contains(tid)).collect();
+            if new.is_empty() {
+                return Ok((threads, n_missed));
+            }
+            for tid in new {
+                match self.mark_thread(tid, tid == pid) {
+                    Err(error) if tid == pid => return Err(error),
+                    // Not gone meanwhile: this kernel has no descriptors of threads.
+                    Err(error) if error.raw_os_error() == Some(libc::EINVAL) => n_missed += 1,
+                    _ => {}
+                }
+                threads.push(tid);
+            }
+        }
     }
 
     /// Starts a program whose process is marked before it begins.

@@ -80,6 +80,10 @@ pub(crate) struct JobArgs {
     /// The job, as `iotide jobs` lists it
     #[arg(value_name = "ID")]
     id: String,
+    /// Record what the job's processes on this machine do for TIME, by the kernel, into a new directory iotide-trace-ID-N; needs root or the like
+    #[cfg(feature = "system")]
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds, conflicts_with_all = ["format", "output"])]
+    trace: Option<f64>,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -90,6 +94,7 @@ const MOST_MODELS: usize = 16;
 const JOB_EXAMPLES: &str = "\
 Examples:
   iotide job 4711
+  sudo iotide job 4711 --trace 60s     a trace of a minute of a job that runs
   iotide job 4711 --format json | jq .io.bytes_written";
 
 /// Show which jobs load the storage now
@@ -167,6 +172,10 @@ pub(crate) fn run_jobs(ui: &mut Ui, args: &JobsArgs) -> anyhow::Result<ExitStatu
 }
 
 pub(crate) fn run_job(ui: &mut Ui, args: &JobArgs) -> anyhow::Result<ExitStatus> {
+    #[cfg(feature = "system")]
+    if let Some(seconds) = args.trace {
+        return super::record::trace_job(ui, &args.id, seconds);
+    }
     let body = ask(&format!("/api/1/jobs/{}", in_query(&args.id)))?;
     let job = JobDocument::from_json(&body).map_err(unreadable)?;
     // What it would cost at other sizes, if earlier runs tell.
