@@ -28,6 +28,8 @@ pub struct Settings {
     pub run: Vec<u8>,
     /// Host's name.
     pub host: Vec<u8>,
+    /// The user who asks, and is told no names of what acts as another; `None` for root, who is told all.
+    pub user: Option<u32>,
     /// Whether this is a while of processes that go on afterwards.
     pub is_slice: bool,
     /// Whether programs have the preloaded library, too, and write to the same directory: what it records is then left to it.
@@ -77,7 +79,7 @@ impl Recorder {
                 let child = self.process(pid).forked(made.pid, *at);
                 self.processes.insert(made.pid, child);
             }
-            What::Program { parent, user, path, arguments, at } => {
+            What::Program { parent, user, acts_as, path, arguments, at } => {
                 let before = self.processes.remove(&pid);
                 let mut process = match &before {
                     Some(before) => before.forked(pid, *at),
@@ -85,6 +87,7 @@ impl Recorder {
                 };
                 self.end(before, EndReason::Exec);
                 (process.facts.parent, process.facts.user) = (*parent, *user);
+                process.is_foreign = self.settings.user.is_some_and(|own| own != *acts_as);
                 if self.is_first {
                     self.is_first = false;
                     // We have started it, where we are.
@@ -107,9 +110,10 @@ impl Recorder {
 
     /// The process of that number; one whose beginning was lost is known by what `/proc` says of it.
     fn process(&mut self, pid: u32) -> &mut Process {
-        let asks_proc = self.asks_proc;
+        let (asks_proc, user) = (self.asks_proc, self.settings.user);
         self.processes.entry(pid).or_insert_with(|| {
             let mut process = Process::new(pid, bpf::now().0);
+            process.is_foreign = user.is_some() && process.acts_as() != user;
             process.begin(&[], &[], asks_proc);
             process
         })
@@ -170,7 +174,8 @@ impl Recorder {
             process.totals.set(Total::MappedBytes, process.totals.get(Total::MappedBytes) + record.bytes);
         }
         let waited = known.is_none().then(|| ended.arguments[0].saturating_sub(ended.start));
-        let written = self.push(pid, named.path.as_deref(), record, waited);
+        let path = named.path.filter(|_| !self.process(pid).is_foreign);
+        let written = self.push(pid, path.as_deref(), record, waited);
         self.note(written);
     }
 
@@ -404,7 +409,7 @@ mod tests {
     }
 
     fn program(path: &'static [u8], at: u64) -> What<'static> {
-        What::Program { parent: 1, user: 1000, path, arguments: b"app\0-x\0", at }
+        What::Program { parent: 1, user: 1000, acts_as: 1000, path, arguments: b"app\0-x\0", at }
     }
 
     fn call(number: u32, fd: i32, result: i64, path: Option<&'static [u8]>) -> What<'static> {
@@ -489,6 +494,23 @@ mod tests {
         assert_eq!((read.bytes, read.position, read.start, read.duration), (96, 4000, 100, 30));
         let (write, _) = &streams[1].1[0];
         assert_eq!((write.bytes, write.flags.has(Flags::FAILED)), (28, true));
+    }
+
+    #[test]
+    fn who_is_not_root_is_told_no_names_of_what_acts_as_another() {
+        for (user, path) in [(Some(1000), &b"/data/in"[..]), (Some(7), b""), (None, b"/data/in")] {
+            let dir = FreshDir::new("kernel-foreign");
+            let mut recorder = recorder(&dir);
+            recorder.settings.user = user;
+            take(&mut recorder, PID, program(b"/app", 1));
+            take(&mut recorder, PID, call(2, 3, 3, Some(b"/data/in")));
+            take(&mut recorder, PID, What::Made { made: Thread { tid: PID + 1, pid: PID + 1 }, at: 5 });
+            take(&mut recorder, PID + 1, call(0, 3, 96, None));
+            recorder.finish(Lost::default()).unwrap();
+            let streams = streams(&dir);
+            assert_eq!(streams.len(), 2);
+            assert!(streams.iter().all(|(_, records, _)| records[0].1 == path), "{user:?}");
+        }
     }
 
     #[test]

@@ -305,7 +305,7 @@ mod tests {
             return skip(iotide_testkit::Missing::Data, "description of the kernel's types");
         };
         let dir = FreshDir::new("kernel-casts");
-        let mut seen = |layout: &Layout| {
+        let seen = |layout: &Layout| {
             let (tracer, mut events) = match Tracer::attach_to(layout, 1 << 20) {
                 Ok(attached) => attached,
                 Err(Missing::Rights(_)) => return None,

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -521,7 +522,7 @@ fn nothing_is_left_in_the_kernel_after_a_kill() {
 fn without_rights_it_is_said_which_are_missing_and_two_of_them_suffice() {
     let Some(dir) = prepared("kernel-capabilities") else { return };
     let Some(_) = program("setpriv") else { return };
-    fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o777)).unwrap();
     let run = |arguments: &[&str]| {
         Command::new("setpriv")
             .args(arguments)
@@ -548,6 +549,18 @@ fn without_rights_it_is_said_which_are_missing_and_two_of_them_suffice() {
     .concat());
     assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
     assert_eq!(sum(&seen(&dir.join("trace")), Op::Write, "file"), (1, 7));
+    // A program that acts as another user: sizes, and no names.
+    let Some(()) = compiled(&dir, CALLS, &["-static"]) else { return };
+    fs::set_permissions(dir.join("program"), PermissionsExt::from_mode(0o4755)).unwrap();
+    let recorded = run(&[
+        &rights[..],
+        &[IOTIDE, "record", "--kernel", "-o", "foreign", "--", "./program", "."],
+    ]
+    .concat());
+    assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+    let seen = seen(&dir.join("foreign"));
+    assert!(seen.iter().flatten().all(|call| call.file.is_empty()), "{seen:?}");
+    assert_eq!(sum(&seen, Op::Write, "").0, 1120 + 2 + 7);
 }
 
 #[test]

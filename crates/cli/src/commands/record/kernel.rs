@@ -82,7 +82,7 @@ pub(super) fn run(
     let began = Instant::now();
     let has_ended = |_: &Recorder| is_over.load(Relaxed);
     let (status, recorded) = scope(|scope| {
-        let reading = scope.spawn(|| read(&tracer, events, Recorder::new(settings), &has_ended));
+        let reading = scope.spawn(|| read(&tracer, events, Recorder::new(settings), has_ended));
         let status = child::run_by(&mut command, |command| tracer.spawn(command));
         let elapsed = began.elapsed();
         is_over.store(true, Relaxed);
@@ -144,7 +144,7 @@ pub(in crate::commands) fn trace_job(ui: &mut Ui, job: &str, seconds: f64) -> an
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot wait for Ctrl-C")?;
     }
-    if iotide_kernel::processes_of_job(job).is_empty() {
+    if iotide_kernel::processes_of_job(job, user()).is_empty() {
         return Err(anyhow!("no process of job {job} runs on this machine, or none that may be looked at"))
             .hint("root sees all processes; `iotide jobs` lists jobs");
     }
@@ -156,6 +156,7 @@ pub(in crate::commands) fn trace_job(ui: &mut Ui, job: &str, seconds: f64) -> an
         include: patterns("IOTIDE_INCLUDE", &[]),
         exclude: patterns("IOTIDE_EXCLUDE", &[]),
         host: host(),
+        user: user(),
         is_slice: true,
         ..Settings::default()
     });
@@ -181,8 +182,10 @@ pub(in crate::commands) fn trace_job(ui: &mut Ui, job: &str, seconds: f64) -> an
 fn join_all(tracer: &Tracer, recorder: &mut Recorder, job: &str) -> (u64, usize) {
     let (mut joined, mut n_missed) = (HashSet::new(), 0);
     loop {
-        let new: Vec<u32> =
-            iotide_kernel::processes_of_job(job).into_iter().filter(|pid| joined.insert(*pid)).collect();
+        let new: Vec<u32> = iotide_kernel::processes_of_job(job, user())
+            .into_iter()
+            .filter(|pid| joined.insert(*pid))
+            .collect();
         if new.is_empty() {
             return (joined.len() as u64, n_missed);
         }
@@ -206,6 +209,12 @@ fn patterns(variable: &str, more: &[String]) -> Vec<u8> {
     all
 }
 
+/// The user who asks, if not root. It is who has called, whatever rights the program has: it may have been given some.
+fn user() -> Option<u32> {
+    let user = rustix::process::getuid();
+    (!user.is_root()).then(|| user.as_raw())
+}
+
 fn host() -> Vec<u8> {
     fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim_end().into()
 }
@@ -218,6 +227,7 @@ fn settings(args: &RecordArgs, directory: &Path, rank: Option<&Rank>) -> Setting
         exclude: patterns("IOTIDE_EXCLUDE", &args.exclude),
         run: run.unwrap_or_else(|| run_name(&args.program[0], rank).into_bytes()),
         host: host(),
+        user: user(),
         is_slice: false,
         is_beside_library: args.kernel == Some(Kernel::Both),
     }
