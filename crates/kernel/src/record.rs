@@ -28,7 +28,7 @@ pub struct Settings {
     pub run: Vec<u8>,
     /// Host's name.
     pub host: Vec<u8>,
-    /// The user who asks, and is told no names of what acts as another; `None` for root, who is told all.
+    /// The user who asks, and sees no names of what acts as another; `None` for root, who sees all.
     pub user: Option<u32>,
     /// Whether this is a while of processes that go on afterwards.
     pub is_slice: bool,
