@@ -22,7 +22,9 @@ usage: cargo xtask pictures [OPTIONS]
 /// Size of a window at a desk, in pixels.
 const DESK: [u32; 2] = [1200, 900];
 /// The same as far down as the first chart of a report.
-const REPORT: [u32; 2] = [1200, 1270];
+const REPORT: [u32; 2] = [1200, 1420];
+/// The program that is recorded, as seen from the folder of the experiment.
+const PROGRAM: &str = "./iotide";
 /// Time that a daemon watches its jobs before its pages are photographed: long enough for a period to be found.
 const WATCHED: Duration = Duration::from_secs(32);
 /// Measurements of a metric that grows with the square root, and of one that does not grow.
@@ -71,7 +73,11 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
     let program = fs::canonicalize(&program).map_err(|error| format!("{}: {error}", program.display()))?;
     fs::create_dir_all(&settings.folder)
         .map_err(|error| format!("cannot make {}: {error}", settings.folder.display()))?;
-    let studio = Studio { settings, program, bed: Bed::on_disk("pictures")? };
+    let bed = Bed::on_disk("pictures")?;
+    // Its place shows in pictures.
+    let here = bed.folder.join("iotide");
+    fs::copy(&program, &here).map_err(|error| format!("{}: {error}", here.display()))?;
+    let studio = Studio { settings, program: here, bed };
     studio.of_a_run()?;
     studio.of_models()?;
     studio.of_a_daemon()?;
@@ -107,9 +113,8 @@ impl Studio {
 
     /// A recorded program: its answer in a terminal, and the first screen of its page by day, by night and on a phone.
     fn of_a_run(&self) -> Result<(), String> {
-        let program = self.program.to_string_lossy().into_owned();
         let made =
-            ["record", "-q", "-o", "run", "--", &program, "ioskel", "-q", "--period", "1", "--size", "48M"];
+            ["record", "-q", "-o", "run", "--", PROGRAM, "ioskel", "-q", "--period", "1", "--size", "48M"];
         let made =
             [&made[..], &["--iterations", "14", "--processes", "4", "--transfer-size", "256K", "--sync"]];
         self.printed(&made.concat())?;
@@ -138,10 +143,9 @@ impl Studio {
         let (_daemon, _says) = Server::start(daemon, None, "serving at")?;
         let mut jobs = Vec::new();
         for (job, period, size, processes) in
-            [("climate", "4", "96M", "4"), ("turbulence", "2.5", "32M", "2"), ("training", "1", "8M", "1")]
+            [("climate", "4", "96M", "4"), ("turbulence", "7", "64M", "2"), ("training", "3", "16M", "1")]
         {
-            let program = self.program.to_string_lossy().into_owned();
-            let mut command = self.iotide(&["record", "-q", "--live", "--", &program, "ioskel", "-q"]);
+            let mut command = self.iotide(&["record", "-q", "--live", "--", PROGRAM, "ioskel", "-q"]);
             command.args([
                 "--period",
                 period,
@@ -155,7 +159,7 @@ impl Studio {
             command
                 .env("IOTIDE_JOB_ID", job)
                 .env("IOTIDE_APP", job)
-                .env("IOTIDE_PAGES", self.bed.folder.join("pages"));
+                .env("IOTIDE_LIVE", self.bed.folder.join("pages"));
             let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
             jobs.push(Server::of(child.map_err(|error| error.to_string())?));
         }
@@ -163,10 +167,44 @@ impl Studio {
         let link = self.printed(&["web"])?;
         let link = link.trim();
         let (address, _) = link.split_once("/login").ok_or(format!("no link: {link}"))?;
-        // The browser keeps the login in its profile.
-        self.shoot(link, "daemon-jobs", DESK, false)?;
-        self.shoot(&format!("{address}/jobs/climate"), "daemon-job", DESK, false)?;
-        self.shoot(&format!("{address}/load"), "daemon-load", DESK, false)
+        self.fetched(link)?;
+        self.shoot_of_daemon(address, &format!("{address}/jobs"), "daemon-jobs")?;
+        self.shoot_of_daemon(address, &format!("{address}/jobs/climate"), "daemon-job")?;
+        self.shoot_of_daemon(address, &format!("{address}/load"), "daemon-load")
+    }
+
+    /// Takes the picture of a page of the daemon as it is at first: a browser would wait for the end of the connection that keeps it up to date.
+    fn shoot_of_daemon(&self, address: &str, url: &str, name: &str) -> Result<(), String> {
+        let mut page = self.fetched(url)?;
+        if let Some((before, link)) = page.split_once("<link rel=\"stylesheet\" href=\"")
+            && let Some((style, after)) = link.split_once("\">")
+        {
+            let style = self.fetched(&format!("{address}{style}"))?;
+            page = format!("{before}<style>{style}</style>{after}");
+        }
+        // The script is what keeps it up to date; pictures are drawn without it.
+        page = page
+            .replace("<script src=", "<script data-left-out=")
+            .replace("src=\"/", &format!("src=\"{address}/"));
+        let file = self.bed.folder.join(format!("{name}.html"));
+        fs::write(&file, page).map_err(|error| format!("{}: {error}", file.display()))?;
+        self.shoot(&format!("file://{}", file.display()), name, DESK, false)
+    }
+
+    /// Returns what is at an address of the daemon; the first one logs in.
+    fn fetched(&self, url: &str) -> Result<String, String> {
+        let jar = self.bed.folder.join("cookies");
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--show-error", "--fail", "--location"])
+            .arg("--cookie")
+            .arg(&jar)
+            .arg("--cookie-jar")
+            .arg(&jar);
+        let out = curl.arg(url).output().map_err(|error| format!("cannot start curl: {error}"))?;
+        match out.status.success() {
+            true => Ok(String::from_utf8_lossy(&out.stdout).into_owned()),
+            false => Err(format!("{url}: {}", String::from_utf8_lossy(&out.stderr).trim())),
+        }
     }
 
     /// Takes the picture of a page in a window of this width and height, by day or by night.
@@ -177,11 +215,7 @@ impl Studio {
         browser.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
         browser.arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!is_dark)));
         browser.arg(format!("--user-data-dir={}", self.bed.folder.join("profile").display()));
-        browser.arg(format!("--window-size={width},{height}"));
-        // Scripts draw charts at the width of the window. A page of the daemon has a connection that never ends, and needs none of them.
-        if url.starts_with("file:") {
-            browser.arg("--virtual-time-budget=4000");
-        }
+        browser.arg(format!("--window-size={width},{height}")).arg("--virtual-time-budget=4000");
         browser.arg(format!("--screenshot={}", file.display())).arg(url);
         let out = browser.output();
         let out =

@@ -34,8 +34,8 @@ const MOST_MEAN: usize = 20;
 /// The load is shown in steps of so many seconds, so many before now.
 const STEP_S: u64 = 2;
 const N_PAST: usize = 300;
-/// Pictures in the list have one of so many.
-const STEPS_A_BAR: usize = 5;
+/// Bars of a picture in the list; it is so many pixels wide.
+const MOST_BARS: usize = 120;
 /// Points of a chart.
 const MOST_POINTS: usize = 600;
 /// Machines below that can be chosen on the page of traces; others are found on that of nodes.
@@ -648,12 +648,13 @@ impl Tracing {
     }
 }
 
-/// Rates from the begin of a job on, in fewer steps.
+/// Rates from the begin of a job on, in no more steps than a small picture can show.
 fn coarse(rates: JobRates, begun_s: u64) -> JobRates {
     let before = begun_s.saturating_sub(rates.t0_unix_s as u64) / STEP_S;
-    let n_before = (before as usize).min(N_PAST) / STEPS_A_BAR * STEPS_A_BAR;
+    let n_before = (before as usize).min(N_PAST);
+    let a_bar = (N_PAST - n_before).div_ceil(MOST_BARS).max(1);
     let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
-    let of = |bps: &[f64]| bps[n_before.min(bps.len())..].chunks(STEPS_A_BAR).map(mean).collect();
+    let of = |bps: &[f64]| bps[n_before.min(bps.len())..].chunks(a_bar).map(mean).collect();
     JobRates { read_bps: of(&rates.read_bps), write_bps: of(&rates.write_bps), ..rates }
 }
 

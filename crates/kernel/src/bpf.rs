@@ -92,7 +92,16 @@ pub(crate) fn make_map_of_tasks(n: u32) -> io::Result<OwnedFd> {
 
 /// Sets a value of a map.
 pub(crate) fn update(map: &OwnedFd, key: u32, value: &[u8]) -> io::Result<()> {
-    let arguments = Arguments::new().fd(0, map).u64(8, &raw const key as u64);
+    set(map, key, value, 0)
+}
+
+/// Sets a value of a map that has none for that key; otherwise the error says that there is one.
+pub(crate) fn add(map: &OwnedFd, key: u32, value: &[u8]) -> io::Result<()> {
+    set(map, key, value, 1)
+}
+
+fn set(map: &OwnedFd, key: u32, value: &[u8], flags: u64) -> io::Result<()> {
+    let arguments = Arguments::new().fd(0, map).u64(8, &raw const key as u64).u64(24, flags);
     arguments.u64(16, value.as_ptr() as u64).call(Request::MapUpdate).map(drop)
 }
 
@@ -145,11 +154,12 @@ pub(crate) fn attach(program: &OwnedFd) -> io::Result<OwnedFd> {
     Arguments::new().fd(8, program).open(Request::TracepointOpen)
 }
 
-/// A descriptor of a process.
-pub(crate) fn process(pid: u32) -> io::Result<OwnedFd> {
+/// A descriptor of a process, or of a thread that is not the first of its process (6.9 and later).
+pub(crate) fn process(tid: u32, is_first: bool) -> io::Result<OwnedFd> {
+    let flags = if is_first { 0 } else { libc::O_EXCL };
     // SAFETY: takes two numbers and returns a descriptor that is nobody else's.
     unsafe {
-        match libc::syscall(libc::SYS_pidfd_open, pid, 0) {
+        match libc::syscall(libc::SYS_pidfd_open, tid, flags) {
             fd if fd < 0 => Err(io::Error::last_os_error()),
             fd => Ok(OwnedFd::from_raw_fd(fd as i32)),
         }

@@ -101,6 +101,8 @@ pub enum What<'a> {
         parent: u32,
         /// Its user.
         user: u32,
+        /// The user in whose name it acts.
+        acts_as: u32,
         /// The program's path, as it was named.
         path: &'a [u8],
         /// Its arguments, each with a zero behind it.
@@ -157,6 +159,7 @@ impl<'a> Event<'a> {
                 What::Program {
                     parent: u64_at(at::RESULT)? as u32,
                     user: u64_at(at::INODE)? as u32,
+                    acts_as: u64_at(at::POSITION)? as u32,
                     path: text(program, u64_at(at::SIXTH)?).unwrap_or_default(),
                     arguments: arguments.get(..n)?,
                     at: u64_at(at::START)?,

@@ -29,6 +29,9 @@ pub(crate) struct Task {
     pub(crate) parent: i16,
     /// The state of its thread.
     pub(crate) status: i16,
+    /// Its rights, and in them the user in whose name it acts.
+    pub(crate) rights: i16,
+    pub(crate) acts_as: i16,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +91,8 @@ impl Layout {
                 tid: field("task_struct", "pid")?,
                 pid: field("task_struct", "tgid")?,
                 parent: field("task_struct", "real_parent")?,
+                rights: field("task_struct", "cred")?,
+                acts_as: field("cred", "euid")?,
                 status: field("task_struct", "thread_info")? + field("thread_info", "status")?,
             },
             file: File {

@@ -22,5 +22,6 @@ mod stream;
 mod tracer;
 
 pub use event::{Ended, Event, Side, Thread, What};
+pub use process::processes_of_job;
 pub use record::{Recorder, Settings};
 pub use tracer::{Ability, Events, Lost, Missing, Tracer, check};

@@ -91,6 +91,18 @@ impl Names {
         self.of_files.insert(key, path);
     }
 
+    /// Learns the files that a process has open, while it can be asked.
+    pub(crate) fn open_already(&mut self, process: &mut Process) {
+        for fd in descriptors(process) {
+            let link = format!("/proc/{}/fd/{fd}", process.id.pid);
+            let Ok(file) = std::fs::metadata(&link) else { continue };
+            if let Some(path) = process.path_of(fd, file.ino()).filter(|_| file.is_file()) {
+                process.files.insert(fd, (Key::of(&file), path.clone()));
+                self.learn(Key::of(&file), Some(path));
+            }
+        }
+    }
+
     /// A file that was just opened.
     pub(crate) fn opened(
         &mut self,
@@ -161,8 +173,10 @@ impl Names {
 
 /// Looks for a file among those that a process has open.
 fn search(process: &Process, key: Key) -> Option<Rc<[u8]>> {
-    let entries = std::fs::read_dir(format!("/proc/{}/fd", process.id.pid)).ok()?;
-    let numbers = entries.flatten().take(MOST_DESCRIPTORS);
-    let mut numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers.find_map(|fd| process.path_of(fd, key.inode))
+    descriptors(process).into_iter().find_map(|fd| process.path_of(fd, key.inode))
+}
+
+fn descriptors(process: &Process) -> Vec<i32> {
+    let entries = std::fs::read_dir(format!("/proc/{}/fd", process.id.pid)).into_iter().flatten().flatten();
+    entries.take(MOST_DESCRIPTORS).filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }

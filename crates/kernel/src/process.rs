@@ -45,6 +45,8 @@ pub(crate) struct Process {
     pub(crate) files: HashMap<i32, (Key, Rc<[u8]>)>,
     pub(crate) totals: Totals,
     pub(crate) stream: Option<Stream>,
+    /// Whether it acts in the name of another user than who asks: then its files have no names.
+    pub(crate) is_foreign: bool,
     /// Whether it writes a stream of its own, by the preloaded library: then only what that cannot see is recorded here.
     pub(crate) records_itself: bool,
 }
@@ -59,6 +61,7 @@ impl Process {
             files: HashMap::new(),
             totals: Totals::default(),
             stream: None,
+            is_foreign: false,
             records_itself: false,
         }
     }
@@ -67,7 +70,7 @@ impl Process {
     pub(crate) fn forked(&self, pid: u32, start_ns: u64) -> Self {
         let facts = Facts { parent: self.id.pid, ..self.facts.clone() };
         let (cwd, files) = (self.cwd.clone(), self.files.clone());
-        Self { facts, cwd, files, ..Self::new(pid, start_ns) }
+        Self { facts, cwd, files, is_foreign: self.is_foreign, ..Self::new(pid, start_ns) }
     }
 
     /// Learns about the program that it has become: by its name and its arguments as the kernel has them, and by what `/proc` says.
@@ -85,20 +88,29 @@ impl Process {
             self.facts.program = path.to_vec();
         }
         if arguments.is_empty() {
+            // It began before anybody looked.
             self.facts.command = self.read("cmdline", 1024);
+            let status = String::from_utf8_lossy(&self.read("status", 4096)).into_owned();
+            let number = |name| {
+                let line = status.lines().find_map(|line: &str| line.strip_prefix(name))?;
+                line.split_whitespace().next()?.parse().ok()
+            };
+            self.facts.parent = number("PPid:").unwrap_or(0);
+            self.facts.user = number("Uid:").unwrap_or(0);
         }
         let environment = self.read("environ", LONGEST_ENVIRONMENT);
         if environment.is_empty() {
             // It is gone by now, and most likely had what it inherited.
             return;
         }
-        let variable = |name: &[u8]| {
-            let mut entries = environment.split(|byte| *byte == 0);
-            let value = entries.find_map(|entry| entry.strip_prefix(name)?.strip_prefix(b"="));
-            value.filter(|value| !value.is_empty())
-        };
+        let variable = |name: &[u8]| value_in(&environment, name);
         (self.facts.rank, self.facts.n_ranks) = rank_of(variable);
         self.facts.job = job_of(variable).map(|(_, job)| job.to_vec()).unwrap_or_default();
+    }
+
+    /// The user in whose name it acts, as `/proc` shows it: root where nobody may look at it.
+    pub(crate) fn acts_as(&self) -> Option<u32> {
+        std::fs::metadata(self.proc("")).ok().map(|folder| folder.uid())
     }
 
     fn proc(&self, name: &str) -> String {
@@ -138,6 +150,32 @@ impl Process {
         };
         Some(tidied(&[&from, &b"/"[..], path].concat()))
     }
+}
+
+/// The processes of this machine that belong to a job, by the environment that they began with: its scheduler's name, or that of its run. Of
+/// one user alone, if one is named.
+pub fn processes_of_job(job: &str, user: Option<u32>) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| *pid != std::process::id())
+        .filter(|pid| {
+            let process = Process::new(*pid, 0);
+            if user.is_some() && process.acts_as() != user {
+                return false;
+            }
+            let environment = process.read("environ", LONGEST_ENVIRONMENT);
+            let variable = |name: &[u8]| value_in(&environment, name);
+            job_of(variable).is_some_and(|(_, of)| of == job.as_bytes())
+                || variable(b"IOTIDE_RUN") == Some(job.as_bytes())
+        })
+        .collect()
+}
+
+/// The value of a variable in an environment as `/proc` shows it; `None` if it is empty.
+fn value_in<'a>(environment: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let mut entries = environment.split(|byte| *byte == 0);
+    let value = entries.find_map(|entry| entry.strip_prefix(name)?.strip_prefix(b"="));
+    value.filter(|value| !value.is_empty())
 }
 
 /// The working directory of this process.

@@ -648,6 +648,9 @@ pub(crate) fn exec(layout: &Layout, maps: &Maps) -> Option<Code> {
         p.asm.load(W64, R1, R0, p.layout.task.parent);
         p.asm.load(W32, R1, R1, p.layout.task.pid);
         p.asm.store(W64, R8, at::RESULT, R1);
+        p.asm.load(W64, R1, R0, p.layout.task.rights);
+        p.asm.load(W32, R1, R1, p.layout.task.acts_as);
+        p.asm.store(W64, R8, at::POSITION, R1);
         p.asm.load(W64, R1, R0, p.layout.task.memory);
         p.asm.load(W64, R3, R1, p.layout.arguments.0);
         p.asm.load(W64, R2, R1, p.layout.arguments.1);

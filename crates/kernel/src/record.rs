@@ -28,6 +28,10 @@ pub struct Settings {
     pub run: Vec<u8>,
     /// Host's name.
     pub host: Vec<u8>,
+    /// The user who asks, and sees no names of what acts as another; `None` for root, who sees all.
+    pub user: Option<u32>,
+    /// Whether this is a while of processes that go on afterwards.
+    pub is_slice: bool,
     /// Whether programs have the preloaded library, too, and write to the same directory: what it records is then left to it.
     pub is_beside_library: bool,
 }
@@ -75,7 +79,7 @@ impl Recorder {
                 let child = self.process(pid).forked(made.pid, *at);
                 self.processes.insert(made.pid, child);
             }
-            What::Program { parent, user, path, arguments, at } => {
+            What::Program { parent, user, acts_as, path, arguments, at } => {
                 let before = self.processes.remove(&pid);
                 let mut process = match &before {
                     Some(before) => before.forked(pid, *at),
@@ -83,6 +87,7 @@ impl Recorder {
                 };
                 self.end(before, EndReason::Exec);
                 (process.facts.parent, process.facts.user) = (*parent, *user);
+                process.is_foreign = self.settings.user.is_some_and(|own| own != *acts_as);
                 if self.is_first {
                     self.is_first = false;
                     // We have started it, where we are.
@@ -105,9 +110,10 @@ impl Recorder {
 
     /// The process of that number; one whose beginning was lost is known by what `/proc` says of it.
     fn process(&mut self, pid: u32) -> &mut Process {
-        let asks_proc = self.asks_proc;
+        let (asks_proc, user) = (self.asks_proc, self.settings.user);
         self.processes.entry(pid).or_insert_with(|| {
             let mut process = Process::new(pid, bpf::now().0);
+            process.is_foreign = user.is_some() && process.acts_as() != user;
             process.begin(&[], &[], asks_proc);
             process
         })
@@ -168,7 +174,8 @@ impl Recorder {
             process.totals.set(Total::MappedBytes, process.totals.get(Total::MappedBytes) + record.bytes);
         }
         let waited = known.is_none().then(|| ended.arguments[0].saturating_sub(ended.start));
-        let written = self.push(pid, named.path.as_deref(), record, waited);
+        let path = named.path.filter(|_| !self.process(pid).is_foreign);
+        let written = self.push(pid, path.as_deref(), record, waited);
         self.note(written);
     }
 
@@ -256,6 +263,26 @@ impl Recorder {
         Ok(())
     }
 
+    /// Takes note of a process that ran before, with its threads.
+    pub fn joins(&mut self, pid: u32, threads: &[u32]) {
+        self.is_first = false;
+        self.process(pid).threads = threads.iter().copied().collect();
+        let Self { processes, names, asks_proc: true, .. } = self else { return };
+        if let Some(process) = processes.get_mut(&pid) {
+            names.open_already(process);
+        }
+    }
+
+    /// Whether this is a while of processes that go on afterwards.
+    pub fn is_slice(&self) -> bool {
+        self.settings.is_slice
+    }
+
+    /// Whether all processes have ended.
+    pub fn is_over(&self) -> bool {
+        self.processes.is_empty()
+    }
+
     /// Writes what waits, so that a trace can be read while it grows.
     pub fn flush(&mut self) {
         let mut written = self.processes.values_mut().filter_map(|process| process.stream.as_mut());
@@ -267,7 +294,7 @@ impl Recorder {
     pub fn finish(mut self, lost: Lost) -> io::Result<()> {
         let processes: Vec<_> = self.processes.drain().map(|(_, process)| process).collect();
         for mut process in processes {
-            if self.asks_proc && process.link("exe").is_some() {
+            if self.asks_proc && !self.settings.is_slice && process.link("exe").is_some() {
                 let written = process.stream.as_mut().map_or(Ok(()), Stream::flush);
                 self.note(written);
                 if let Some(stream) = process.stream {
@@ -382,7 +409,7 @@ mod tests {
     }
 
     fn program(path: &'static [u8], at: u64) -> What<'static> {
-        What::Program { parent: 1, user: 1000, path, arguments: b"app\0-x\0", at }
+        What::Program { parent: 1, user: 1000, acts_as: 1000, path, arguments: b"app\0-x\0", at }
     }
 
     fn call(number: u32, fd: i32, result: i64, path: Option<&'static [u8]>) -> What<'static> {
@@ -401,8 +428,11 @@ mod tests {
         })
     }
 
-    /// For each stream, sorted by name: its program, its records with their paths, and how it ended.
-    fn streams(dir: &FreshDir) -> Vec<(Vec<u8>, Vec<(Record, Vec<u8>)>, Option<EndReason>)> {
+    /// A stream's program, its records with their paths, and how it ended.
+    type Read = (Vec<u8>, Vec<(Record, Vec<u8>)>, Option<EndReason>);
+
+    /// All streams, sorted by name.
+    fn streams(dir: &FreshDir) -> Vec<Read> {
         let mut paths: Vec<_> =
             std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
         paths.sort();
@@ -464,6 +494,23 @@ mod tests {
         assert_eq!((read.bytes, read.position, read.start, read.duration), (96, 4000, 100, 30));
         let (write, _) = &streams[1].1[0];
         assert_eq!((write.bytes, write.flags.has(Flags::FAILED)), (28, true));
+    }
+
+    #[test]
+    fn who_is_not_root_is_told_no_names_of_what_acts_as_another() {
+        for (user, path) in [(Some(1000), &b"/data/in"[..]), (Some(7), b""), (None, b"/data/in")] {
+            let dir = FreshDir::new("kernel-foreign");
+            let mut recorder = recorder(&dir);
+            recorder.settings.user = user;
+            take(&mut recorder, PID, program(b"/app", 1));
+            take(&mut recorder, PID, call(2, 3, 3, Some(b"/data/in")));
+            take(&mut recorder, PID, What::Made { made: Thread { tid: PID + 1, pid: PID + 1 }, at: 5 });
+            take(&mut recorder, PID + 1, call(0, 3, 96, None));
+            recorder.finish(Lost::default()).unwrap();
+            let streams = streams(&dir);
+            assert_eq!(streams.len(), 2);
+            assert!(streams.iter().all(|(_, records, _)| records[0].1 == path), "{user:?}");
+        }
     }
 
     #[test]

@@ -104,16 +104,15 @@ pub struct Tracer {
 impl Tracer {
     /// Puts programs at the tracepoints of this kernel. They look at nobody until a process is marked.
     pub fn attach() -> Result<(Self, Events), Missing> {
-        Self::attach_with(Path::new(DESCRIPTION), RING_SIZE)
+        Self::attach_with_ring(RING_SIZE)
     }
 
     /// The same with a ring of `size` bytes, a power of two.
     pub fn attach_with_ring(size: usize) -> Result<(Self, Events), Missing> {
-        Self::attach_with(Path::new(DESCRIPTION), size)
+        Self::attach_to(&layout(Path::new(DESCRIPTION))?, size)
     }
 
-    fn attach_with(description: &Path, ring_size: usize) -> Result<(Self, Events), Missing> {
-        let layout = layout(description)?;
+    fn attach_to(layout: &Layout, ring_size: usize) -> Result<(Self, Events), Missing> {
         let maps = maps(ring_size)?;
         let ring = Ring::open(&maps.ring, ring_size).map_err(Missing::of("ring buffer"))?;
         let program = |what: &'static str, code: Option<Code>, tracepoint: u32| {
@@ -122,9 +121,9 @@ impl Tracer {
         };
         let points = &layout.tracepoints;
         let walks = [
-            (0, 0, programs::batch_begins(&layout, &maps), points.enter),
-            (1, 0, programs::batch_refused(&layout, &maps), points.exit),
-            (1, 1, programs::batch_ends(&layout, &maps), points.exit),
+            (0, 0, programs::batch_begins(layout, &maps), points.enter),
+            (1, 0, programs::batch_refused(layout, &maps), points.exit),
+            (1, 1, programs::batch_ends(layout, &maps), points.exit),
         ];
         for (list, place, code, tracepoint) in walks {
             let program = program("program for libaio", code, tracepoint)?;
@@ -133,25 +132,57 @@ impl Tracer {
         }
         // Those that note what will end come last: nothing ends that has not begun.
         let standing = [
-            ("program where tasks end", programs::end(&layout, &maps), points.end),
-            ("program where programs begin", programs::exec(&layout, &maps), points.exec),
-            ("program where tasks begin", programs::new_task(&layout, &maps), points.new_task),
-            ("program where system calls end", programs::exit(&layout, &maps), points.exit),
-            ("program where system calls begin", programs::enter(&layout, &maps), points.enter),
+            ("program where tasks end", programs::end(layout, &maps), points.end),
+            ("program where programs begin", programs::exec(layout, &maps), points.exec),
+            ("program where tasks begin", programs::new_task(layout, &maps), points.new_task),
+            ("program where system calls end", programs::exit(layout, &maps), points.exit),
+            ("program where system calls begin", programs::enter(layout, &maps), points.enter),
         ];
         let mut links = Vec::new();
         for (what, code, tracepoint) in standing {
             let program = program(what, code, tracepoint)?;
             links.push(bpf::attach(&program).map_err(Missing::of(what))?);
         }
-        let uring = attach_to_uring(&layout, &maps, &mut links);
+        let uring = attach_to_uring(layout, &maps, &mut links);
         Ok((Self { maps, _links: links, uring }, Events(ring)))
     }
 
     /// Marks a process that has one thread: from now on it is seen, and all that it starts.
     pub fn mark(&self, pid: u32) -> io::Result<()> {
-        let process = bpf::process(pid)?;
-        bpf::update(&self.maps.tasks, process.as_raw_fd() as u32, &[0; 8 * task::N_NUMBERS as usize])
+        self.mark_thread(pid, true)
+    }
+
+    fn mark_thread(&self, tid: u32, is_first: bool) -> io::Result<()> {
+        let thread = bpf::process(tid, is_first)?;
+        match bpf::add(&self.maps.tasks, thread.as_raw_fd() as u32, &[0; 8 * task::N_NUMBERS as usize]) {
+            // Made by one that was marked before.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Marks a process that runs already, with all its threads. Returns them, and how many of them cannot be marked in this kernel. A call that
+    /// is under way is not seen.
+    pub fn mark_running(&self, pid: u32) -> io::Result<(Vec<u32>, usize)> {
+        let (mut threads, mut n_missed) = (Vec::<u32>::new(), 0);
+        // Those that a thread makes after it was marked are marked; the others are found by looking again.
+        loop {
+            let entries = std::fs::read_dir(format!("/proc/{pid}/task"))?;
+            let tids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+            let new: Vec<u32> = tids.filter(|tid| !threads.contains(tid)).collect();
+            if new.is_empty() {
+                return Ok((threads, n_missed));
+            }
+            for tid in new {
+                match self.mark_thread(tid, tid == pid) {
+                    Err(error) if tid == pid => return Err(error),
+                    // Not gone meanwhile: this kernel has no descriptors of threads.
+                    Err(error) if error.raw_os_error() == Some(libc::EINVAL) => n_missed += 1,
+                    _ => {}
+                }
+                threads.push(tid);
+            }
+        }
     }
 
     /// Starts a program whose process is marked before it begins.
@@ -258,5 +289,55 @@ pub(crate) fn has_own_numbers() -> Result<(), String> {
         Ok(link) if link.as_os_str() == FIRST => Ok(()),
         Ok(_) => Err("processes have other numbers in this container than in the kernel".to_owned()),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::What;
+    use iotide_testkit::{FreshDir, skip};
+
+    /// Kernels before 6.2 have no function that makes a number a pointer: there each field is read by a helper.
+    #[test]
+    fn without_casts_the_same_is_seen() {
+        let Ok(mut layout) = layout(Path::new(DESCRIPTION)) else {
+            return skip(iotide_testkit::Missing::Data, "description of the kernel's types");
+        };
+        let dir = FreshDir::new("kernel-casts");
+        let seen = |layout: &Layout| {
+            let (tracer, mut events) = match Tracer::attach_to(layout, 1 << 20) {
+                Ok(attached) => attached,
+                Err(Missing::Rights(_)) => return None,
+                Err(missing) => panic!("{missing}"),
+            };
+            assert_eq!(tracer.uring(), Ok(()));
+            let mut command = Command::new("sh");
+            command.args(["-c", "printf 1234567 > file; cat file file > copy"]).current_dir(dir.path());
+            assert!(tracer.spawn(&mut command).unwrap().wait().unwrap().success());
+            let mut seen = Vec::new();
+            events.drain(|event| {
+                if let What::Ended(ended) = event.what {
+                    seen.push((
+                        ended.call,
+                        ended.result,
+                        ended.position,
+                        ended.inode,
+                        ended.device,
+                        ended.fd,
+                    ));
+                }
+            });
+            // Those are where memory was free.
+            seen.retain(|(call, ..)| *call != 9);
+            Some(seen)
+        };
+        let Some(with) = seen(&layout) else {
+            return skip(iotide_testkit::Missing::Data, "rights to trace by the kernel");
+        };
+        layout.cast = None;
+        let without = seen(&layout).unwrap_or_default();
+        assert!(with.iter().any(|(call, result, ..)| (*call, *result) == (1, 7)), "{with:?}");
+        assert_eq!(with, without);
     }
 }

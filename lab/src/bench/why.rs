@@ -145,7 +145,8 @@ fn write_log(path: &Path, n_earlier: usize) -> io::Result<()> {
     for second in 0..WEEK_S {
         let k = (second / APART_S).min(N_EARLIER);
         let own = run(k).rate(second);
-        let is_full = k == N_EARLIER && second < k * APART_S + 3 * 3600 || second % 21_600 > 20_000 && own == 0.0;
+        let is_full =
+            k == N_EARLIER && second < k * APART_S + 3 * 3600 || second % 21_600 > 20_000 && own == 0.0;
         let others = if is_full { CAPACITY_BPS - own } else { 0.02 * CAPACITY_BPS };
         writeln!(out, "{},0,{:.0}", START_UNIX_S + second, own + others)?;
     }

@@ -93,6 +93,10 @@ pub(crate) struct JobArgs {
     /// Wait at most TIME for the end of the job: the daemon sees it a moment later than the scheduler
     #[arg(long, value_name = "TIME", requires = "summary", value_parser = parse_seconds)]
     wait: Option<f64>,
+    /// Record what the job's processes on this machine do for TIME, by the kernel, into a new directory iotide-trace-ID-N; needs root or the like
+    #[cfg(feature = "system")]
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds, conflicts_with_all = ["format", "output", "summary"])]
+    trace: Option<f64>,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -105,6 +109,7 @@ Examples:
   iotide job 4711
   iotide job 4711 --summary                                              the end of a job in one block
   iotide job 4711 --summary --asked time=2:00:00,cpus=64,memory=128GB    beside what it asked for
+  sudo iotide job 4711 --trace 60s     a trace of a minute of a job that runs
   iotide job 4711 --format json | jq .io.bytes_written";
 
 /// Show which jobs load the storage now
@@ -202,6 +207,10 @@ fn job_of(args: &JobArgs) -> anyhow::Result<JobDocument> {
 }
 
 pub(crate) fn run_job(ui: &mut Ui, args: &JobArgs) -> anyhow::Result<ExitStatus> {
+    #[cfg(feature = "system")]
+    if let Some(seconds) = args.trace {
+        return super::record::trace_job(ui, &args.id, seconds);
+    }
     let job = job_of(args)?;
     if args.summary {
         let summary = JobSummary::new(&job, args.asked, args.used);

@@ -29,6 +29,7 @@ mod live;
 mod stream;
 
 use kernel::Kernel;
+pub(super) use kernel::trace_job;
 pub(super) use live::usable_directory as pages_directory;
 use stream::Listener;
 
@@ -178,6 +179,20 @@ fn record_by_kernel(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<Recorded> 
     conclude(ui, args, directory, rank.as_ref(), code_of(status), elapsed)
 }
 
+/// Reports what was recorded of a job that goes on.
+fn tell_of_slice(ui: &mut Ui, directory: &Path, elapsed: Duration) -> anyhow::Result<ExitStatus> {
+    if !holds_streams(directory) {
+        let _ = std::fs::remove_dir(directory);
+    }
+    let summary = Summary::read(directory)?;
+    summary.tell(ui, true, directory, elapsed);
+    if summary.moved.tally.n_events == 0 {
+        return Ok(ExitStatus::NothingFound);
+    }
+    say_next(ui, directory);
+    Ok(ExitStatus::Done)
+}
+
 /// Makes the directory of the trace, which must hold no other.
 fn make_directory(args: &RecordArgs, rank: Option<&Rank>) -> anyhow::Result<PathBuf> {
     let directory = match &args.output {
@@ -287,7 +302,7 @@ fn sum_up(
     }
     let summary = Summary::wait_for(directory, rank)?;
     if !ui.is_quiet() {
-        summary.tell(ui, args, directory, elapsed);
+        summary.tell(ui, args.kernel.is_some(), directory, elapsed);
     }
     if let Some(file) = &args.tmio {
         write_tmio(file, directory, summary.n_ranks())
@@ -518,10 +533,10 @@ impl Summary {
         Ok(sums)
     }
 
-    fn tell(&self, ui: &mut Ui, args: &RecordArgs, directory: &Path, elapsed: Duration) {
+    fn tell(&self, ui: &mut Ui, by_kernel: bool, directory: &Path, elapsed: Duration) {
         let ran = text::seconds(elapsed.as_secs_f64());
         if self.moved.tally.n_events == 0 {
-            let why = if args.kernel.is_some() { String::new() } else { format!("; {}", Self::BLIND_SPOTS) };
+            let why = if by_kernel { String::new() } else { format!("; {}", Self::BLIND_SPOTS) };
             ui.status(format_args!("iotide: {ran}, no I/O was seen{why}"));
             self.tell_of_losses(ui);
             return;

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -402,6 +403,61 @@ int main(void) {
     assert!(functions.iter().any(|function| function["layer"] == "stdio"), "{functions:#?}");
 }
 
+#[test]
+fn a_job_that_runs_is_recorded_for_a_while_with_all_its_threads_and_children() {
+    const SOURCE: &str = r#"#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char data[100];
+static void *work(void *name) {
+    char go;
+    // The file is there before anybody looks.
+    int file = open(name, O_CREAT | O_WRONLY | O_TRUNC, 0644);
+    if (read(0, &go, 1) != 1) return 0;
+    for (int i = 0; i < 500; i++) write(file, data, sizeof data);
+    return 0;
+}
+int main(void) {
+    pthread_t thread;
+    pthread_create(&thread, 0, work, "thread");
+    pid_t child = fork();
+    work(child ? "first" : "child");
+    if (!child) return 0;
+    pthread_join(thread, 0);
+    waitpid(child, 0, 0);
+    return 0;
+}
+"#;
+    let Some(dir) = prepared("kernel-job") else { return };
+    let Some(()) = compiled(&dir, SOURCE, &["-static", "-pthread"]) else { return };
+    let job = format!("job-{}", std::process::id());
+    let mut program = Command::new("./program");
+    program.current_dir(dir.path()).env("SLURM_JOB_ID", &job).stdin(Stdio::piped());
+    let mut program = program.spawn().unwrap();
+    while !["thread", "first", "child"].iter().all(|name| dir.join(name).exists()) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut recording = iotide(&dir, &["job", &job, "--trace", "1h"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(recording.stderr.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert_eq!(first, format!("iotide: recording 2 processes of job {job}"));
+    program.stdin.take().unwrap().write_all(b"123").unwrap();
+    assert!(program.wait().unwrap().success());
+    // The job has ended: an hour is not waited for.
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(recording.wait().unwrap().success(), "{rest:?}");
+    let seen = seen(&dir.join(format!("iotide-trace-{job}-1")));
+    for name in ["thread", "first", "child"] {
+        assert_eq!(sum(&seen, Op::Write, name), (500, 50_000), "{name}: {rest:?}");
+    }
+    assert!(!rest.iter().any(|line| line.contains("lost:")), "{rest:?}");
+    let nobody = iotide(&dir, &["job", &job, "--trace", "1s"]).output().unwrap();
+    assert_eq!(nobody.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("no process of job"), "{nobody:?}");
+}
+
 /// Numbers of what a process holds in the kernel, by kind.
 fn held(pid: u32) -> Vec<(&'static str, u32)> {
     let mut held = Vec::new();
@@ -466,7 +522,7 @@ fn nothing_is_left_in_the_kernel_after_a_kill() {
 fn without_rights_it_is_said_which_are_missing_and_two_of_them_suffice() {
     let Some(dir) = prepared("kernel-capabilities") else { return };
     let Some(_) = program("setpriv") else { return };
-    fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o777)).unwrap();
     let run = |arguments: &[&str]| {
         Command::new("setpriv")
             .args(arguments)
@@ -493,6 +549,18 @@ fn without_rights_it_is_said_which_are_missing_and_two_of_them_suffice() {
     .concat());
     assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
     assert_eq!(sum(&seen(&dir.join("trace")), Op::Write, "file"), (1, 7));
+    // A program that acts as another user: sizes, and no names.
+    let Some(()) = compiled(&dir, CALLS, &["-static"]) else { return };
+    fs::set_permissions(dir.join("program"), PermissionsExt::from_mode(0o4755)).unwrap();
+    let recorded = run(&[
+        &rights[..],
+        &[IOTIDE, "record", "--kernel", "-o", "foreign", "--", "./program", "."],
+    ]
+    .concat());
+    assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+    let seen = seen(&dir.join("foreign"));
+    assert!(seen.iter().flatten().all(|call| call.file.is_empty()), "{seen:?}");
+    assert_eq!(sum(&seen, Op::Write, "").0, 1120 + 2 + 7);
 }
 
 #[test]
