@@ -109,7 +109,7 @@ Examples:
   iotide job 4711
   iotide job 4711 --summary                                              the end of a job in one block
   iotide job 4711 --summary --asked time=2:00:00,cpus=64,memory=128GB    beside what it asked for
-  sudo iotide job 4711 --trace 60s     a trace of a minute of a job that runs
+  sudo iotide job 4711 --trace 60s                                       a trace of a minute of a job that runs
   iotide job 4711 --format json | jq .io.bytes_written";
 
 /// Show which jobs load the storage now
