@@ -276,7 +276,7 @@ impl Prediction {
         ]
     }
 
-    /// Returns why no period is told.
+    /// Returns that there is no period, and the confidence in it.
     fn no_period(&self) -> String {
         match self.confidence {
             0.0 => "no period yet: fewer than three phases".to_owned(),
