@@ -13,8 +13,14 @@ field() {
     printf ' %s ' "$shown" | sed -n "s/.* $1=\([^ ]*\) .*/\1/p"
 }
 
+# Of a job that ends, Slurm counts only the nodes that have not ended yet.
+if [ -n "$SLURM_JOB_NODELIST" ]; then
+    nodes=$(timeout -k 5 10 scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null | grep -c .)
+else
+    nodes=$(field NumNodes | sed 's/-.*//')
+fi
 memory=$(field TRES | tr ',' '\n' | sed -n 's/^mem=//p')
-asked="time=$(field TimeLimit),cpus=$(field NumCPUs),nodes=$(field NumNodes | sed 's/-.*//'),memory=$memory"
+asked="time=$(field TimeLimit),cpus=$(field NumCPUs),nodes=$nodes,memory=$memory"
 restarts=$(field Restarts)
 job=$SLURM_JOB_ID
 case $restarts in

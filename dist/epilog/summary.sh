@@ -17,7 +17,7 @@ summary() {
     return 1
 }
 
-# The daemon has an underscore for each byte that is no letter, digit or one of "._+-".
+# The daemon has an underscore for brackets, and for each byte of the letter that ids of Flux begin with.
 ids=$(printf '%s' "$1" | LC_ALL=C tr -c 'A-Za-z0-9._+ -' _)
 if [ -n "$IOTIDE_SUMMARY_LOG" ]; then
     line=$(summary --format json) && printf '%s\n' "$line" >>"$IOTIDE_SUMMARY_LOG"

@@ -350,7 +350,7 @@ fn a_constant_write_of_10_s_is_busy_100_percent_of_the_time() {
         let busy = run["scores"]["io_time_ratio"].as_f64().unwrap_or(0.0);
         assert!(busy > 0.99, "{n} writes: busy {busy}");
         let text = words(&dir, "run.csv");
-        let line = text.lines().find(|line| line.trim_start().starts_with("busy")).unwrap_or("");
+        let line = text.lines().find(|line| line.trim_start().starts_with("active I/O")).unwrap_or("");
         assert!(line.contains("100 %"), "{n} writes: {text}");
     }
 }
