@@ -46,6 +46,8 @@ fn iotide(dir: &FreshDir, arguments: &[&str]) -> Command {
         .args(arguments)
         .current_dir(dir.path())
         .env_remove("LD_PRELOAD")
+        // Where the loader looks for libraries it opens files, which only the kernel sees.
+        .env_remove("LD_LIBRARY_PATH")
         .env("IOTIDE_INCLUDE", dir.path());
     command
 }
