@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::thread;
 
 use iotide_analysis::{LoadGrid, Request, RunCounts, RunFacts, RunRequests, ServerLoad, Why, why as compare};
 use iotide_formats::{JobLog, OpenOptions, ReadError};
@@ -111,15 +114,13 @@ pub fn why_each(
     let concurrency = counted.map(RunCounts::concurrency).fold(1.0, f64::max);
     let reading = Reading { open: &options.open, grid, concurrency };
     let mut evidence = Earlier { options, load, history: Vec::new(), losses: options.losses.clone() };
-    let mut read = Vec::new();
-    for (i, run) in runs.iter().enumerate() {
-        progress(Progress::Reading { name: &run.name(), nth: i + 1, of });
-        read.push(reading.read(run));
-    }
+    let all: Vec<&ComparedRun> = runs.iter().chain(&options.history).collect();
+    let mut read =
+        reading.read_all(&all, |nth, run| progress(Progress::Reading { name: &run.name(), nth, of }));
+    let history = read.split_off(runs.len());
     if read.iter().any(Result::is_ok) {
-        for (i, earlier) in options.history.iter().enumerate() {
-            progress(Progress::Reading { name: &earlier.name(), nth: runs.len() + i + 1, of });
-            match reading.read(earlier) {
+        for (earlier, read) in options.history.iter().zip(history) {
+            match read {
                 Ok(earlier) => evidence.history.push(earlier.facts),
                 Err(why) => {
                     let left_out = format!("left out of the history: {}", why.with_causes());
@@ -201,6 +202,36 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
+    /// Reads runs on all cores, and returns them in their order; `each` hears of every one that was read, and how many were by then.
+    fn read_all(
+        &self,
+        runs: &[&ComparedRun],
+        mut each: impl FnMut(usize, &ComparedRun),
+    ) -> Vec<Result<ReadRun, Error>> {
+        let n_threads = thread::available_parallelism().map_or(1, usize::from).min(runs.len());
+        let next = AtomicUsize::new(0);
+        let mut all: Vec<Option<Result<ReadRun, Error>>> = Vec::new();
+        all.resize_with(runs.len(), || None);
+        thread::scope(|scope| {
+            let (found, results) = mpsc::channel();
+            for _ in 0..n_threads {
+                let (found, next) = (found.clone(), &next);
+                scope.spawn(move || {
+                    // Whoever listens may have gone: then nothing more is read.
+                    while let Some(i) = Some(next.fetch_add(1, Relaxed)).filter(|i| *i < runs.len())
+                        && found.send((i, self.read(runs[i]))).is_ok()
+                    {}
+                });
+            }
+            drop(found);
+            for (n, (i, read)) in results.iter().enumerate() {
+                each(n + 1, runs[i]);
+                all[i] = Some(read);
+            }
+        });
+        all.into_iter().flatten().collect()
+    }
+
     fn read(&self, run: &ComparedRun) -> Result<ReadRun, Error> {
         match run {
             ComparedRun::Trace(input) => read_run(input, self.open, self.grid),
