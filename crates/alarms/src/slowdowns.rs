@@ -11,7 +11,7 @@ use iotide_ledger::alarm::SlowedBy;
 /// A job is compared when it is so old, and again after each such time.
 const FIRST_NS: u64 = 30_000_000_000;
 const AGAIN_NS: u64 = 60_000_000_000;
-/// After a comparison, the thread does other things for so many times as long.
+/// Pause after a comparison, as a multiple of the time that it took.
 const REST: u32 = 9;
 
 /// A comparison that takes no longer needs no rest.

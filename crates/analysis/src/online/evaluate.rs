@@ -528,7 +528,7 @@ impl Evaluator {
         let resolution_s = 1.0 / signal.rate_hz;
         let mut evaluation = Evaluation {
             window_s: (signal.start_s.max(self.window_start_s), at_s),
-            // Of fewer than three phases nobody can say that they have no rhythm.
+            // Fewer than three phases are too few to say that there is no rhythm.
             confidence: if found.best.is_some() { 1.0 - found.p_periodic } else { 0.0 },
             ..Evaluation::default()
         };

@@ -5,7 +5,7 @@ use iotide_trace::ThroughputLog;
 use super::load::{LoadGrid, ServerLoad};
 use super::phases::RunFacts;
 
-/// So long before and after a run the load is needed: clocks are compared, and others show what the storage carries.
+/// Time before and after a run for which the load is needed: to compare clocks, and to see what the storage carries.
 const MARGIN_S: f64 = 300.0;
 /// A log in memory has no more values: three months of seconds.
 const MOST_CELLS: f64 = 8e6;

@@ -202,7 +202,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Reads runs on all cores, and returns them in their order; `each` hears of every one that was read, and how many were by then.
+    /// Reads runs on all cores, and returns them in their order; calls `each` after every run with the number of runs read so far.
     fn read_all(
         &self,
         runs: &[&ComparedRun],
@@ -210,26 +210,30 @@ impl Reading<'_> {
     ) -> Vec<Result<ReadRun, Error>> {
         let n_threads = thread::available_parallelism().map_or(1, usize::from).min(runs.len());
         let next = AtomicUsize::new(0);
-        let mut all: Vec<Option<Result<ReadRun, Error>>> = Vec::new();
-        all.resize_with(runs.len(), || None);
+        let mut all = Vec::with_capacity(runs.len());
         thread::scope(|scope| {
             let (found, results) = mpsc::channel();
             for _ in 0..n_threads {
                 let (found, next) = (found.clone(), &next);
                 scope.spawn(move || {
-                    // Whoever listens may have gone: then nothing more is read.
-                    while let Some(i) = Some(next.fetch_add(1, Relaxed)).filter(|i| *i < runs.len())
-                        && found.send((i, self.read(runs[i]))).is_ok()
-                    {}
+                    loop {
+                        let i = next.fetch_add(1, Relaxed);
+                        let Some(run) = runs.get(i) else { break };
+                        // Nobody receives any more if the caller was interrupted.
+                        if found.send((i, self.read(run))).is_err() {
+                            break;
+                        }
+                    }
                 });
             }
             drop(found);
-            for (n, (i, read)) in results.iter().enumerate() {
-                each(n + 1, runs[i]);
-                all[i] = Some(read);
+            for (i, read) in results {
+                all.push((i, read));
+                each(all.len(), runs[i]);
             }
         });
-        all.into_iter().flatten().collect()
+        all.sort_unstable_by_key(|(i, _)| *i);
+        all.into_iter().map(|(_, read)| read).collect()
     }
 
     fn read(&self, run: &ComparedRun) -> Result<ReadRun, Error> {

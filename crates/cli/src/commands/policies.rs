@@ -17,7 +17,7 @@ use super::{Form, OutputArgs};
 use crate::ExitStatus;
 use crate::ui::{Hint as _, Ui};
 
-/// A file beyond this size is no list of policies.
+/// The largest file of policies, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 /// Jobs that are looked at.
 const MOST_JOBS: usize = 10_000;

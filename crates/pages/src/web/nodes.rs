@@ -69,10 +69,11 @@ fn topology(list: &NodeList) -> String {
             text::bytes(node.bytes_written as f64),
             node.node.shortened(24).for_html()
         );
-        // A list is opened for those below, and as many are closed as the next one is higher.
-        match depth_at(i + 1) {
-            next if next > depth && i + 1 < order.len() => html += "<ul>",
-            next => html += &format!("</li>{}", "</ul></li>".repeat(depth - next.min(depth))),
+        // The list of a hub stays open for the nodes below it; the last of them closes the lists above.
+        if is_hub(i) {
+            html += "<ul>";
+        } else {
+            html += &format!("</li>{}", "</ul></li>".repeat(depth.saturating_sub(depth_at(i + 1))));
         }
     }
     html + "</ul>\n"
