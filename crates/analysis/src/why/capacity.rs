@@ -76,7 +76,7 @@ type Placed<'a> = (&'a Timed<'a>, Option<&'a Beside>);
 pub(super) fn fit(runs: &[Placed<'_>], load: &ServerLoad) -> (Capacity, Vec<Option<Speeds>>) {
     let level = undisturbed(runs);
     let mut best: Option<(f64, View, f64)> = None;
-    for read_speed in read_speeds(load) {
+    for &read_speed in read_speeds(runs, load) {
         let view = View::of(runs, load, read_speed, level);
         for scale in [1.0, 0.99, 1.01, 0.98, 1.02] {
             let misfit = view.misfit(runs, load, scale);
@@ -101,11 +101,14 @@ pub(super) fn fit(runs: &[Placed<'_>], load: &ServerLoad) -> (Capacity, Vec<Opti
 }
 
 /// Which speeds of reads, against writes, are tried.
-fn read_speeds(load: &ServerLoad) -> Vec<f64> {
-    if load.is_combined() {
-        return vec![1.0];
+fn read_speeds(runs: &[Placed<'_>], load: &ServerLoad) -> &'static [f64] {
+    let reads = |run: &Timed<'_>| run.facts.phases.iter().any(|phase| phase.read_bytes > 0.0);
+    let has_reads = || load.read_bps.iter().any(|bps| *bps > 0.0) || runs.iter().any(|(run, _)| reads(run));
+    // Where nobody reads, all of them explain the times alike.
+    if load.is_combined() || !has_reads() {
+        return &[1.0];
     }
-    vec![1.0, 0.95, 1.05, 0.9, 1.1, 0.85, 1.15, 0.8, 1.2, 1.25, 1.3, 1.35, 1.4]
+    &[1.0, 0.95, 1.05, 0.9, 1.1, 0.85, 1.15, 0.8, 1.2, 1.25, 1.3, 1.35, 1.4]
 }
 
 /// Phases of earlier runs; without these, of the run itself.

@@ -120,15 +120,21 @@ pub fn counts_from_1970(at_s: f64) -> bool {
 
 impl RunFacts {
     /// Reduces a run; `grid` is that of the log beside which it will be laid.
-    pub fn of(mut run: RunRequests, grid: Option<LoadGrid>) -> Self {
+    pub fn of(run: RunRequests, grid: Option<LoadGrid>) -> Self {
+        Self::once_known(run, || grid)
+    }
+
+    /// Reduces a run; `grid` is called last, and may wait until the log was read.
+    pub fn once_known(mut run: RunRequests, grid: impl FnOnce() -> Option<LoadGrid>) -> Self {
         run.requests.retain(|request| {
             request.start_s.is_finite()
                 && request.end_s >= request.start_s
                 && request.bytes.is_finite()
                 && request.calls >= 1.0
         });
-        // All that tells two requests apart, but for names: sums must not depend on the order of rows.
-        run.requests.sort_unstable_by(|a, b| {
+        // All that tells two requests apart, but for names: sums must not depend on the order of rows. The stable sort makes use of what is in
+        // order already, as the requests of a rank are.
+        run.requests.sort_by(|a, b| {
             (a.start_s.total_cmp(&b.start_s))
                 .then(a.end_s.total_cmp(&b.end_s))
                 .then(a.op.cmp(&b.op))
@@ -149,7 +155,7 @@ impl RunFacts {
             zero_unix_s,
             goes_on: run.goes_on,
             classes: class_times(&run.requests),
-            moved: match (grid, zero_unix_s) {
+            moved: match (grid(), zero_unix_s) {
                 (Some(grid), Some(zero)) => moved(&run.requests, zero, grid),
                 _ => Moved::default(),
             },

@@ -41,16 +41,19 @@ pub fn why_archive(
             runs.len()
         )));
     }
-    let begun = storage.map(|storage| storage.begin(open)).transpose()?;
-    let Begun { load: mut server, grid, losses: lost } = begun.unwrap_or_default();
+    let looked_at: Vec<&ArchiveRun> = runs.iter().take(MOST_RUNS).collect();
+    let of = looked_at.len();
+    let traces: Vec<ComparedRun> = looked_at.iter().map(|run| run.input.clone().into()).collect();
+    let reading = Reading::new(open, storage, 1.0);
+    let facts = reading.read_all(&traces.iter().collect::<Vec<_>>(), |nth, run| {
+        progress(Progress::Reading { name: &run.name(), nth, of });
+    });
+    let Begun { load: mut server, losses: lost, .. } = reading.into_log()?;
     losses.extend(lost);
-    let reading = Reading { open, grid, concurrency: 1.0 };
     let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut read, mut sources, mut n_left_out) = (Vec::new(), Vec::new(), 0);
-    let of = runs.len().min(MOST_RUNS);
-    for (i, run) in runs.iter().take(MOST_RUNS).enumerate() {
-        progress(Progress::Reading { name: &run.input.name(), nth: i + 1, of });
-        match reading.read(&ComparedRun::Trace(run.input.clone())) {
+    for (run, facts) in looked_at.into_iter().zip(facts) {
+        match facts {
             Ok(one) => {
                 let n_known = numbers.len();
                 let application = *numbers.entry(&run.application).or_insert(n_known);

@@ -34,7 +34,7 @@ pub struct LoadPiece {
 }
 
 /// Somebody who knows the load of the storage.
-pub trait LoadSource: fmt::Debug {
+pub trait LoadSource: fmt::Debug + Sync {
     /// Who is asked, and for what: in a sentence of the answer.
     fn asked(&self) -> String;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::thread;
 
 use iotide_analysis::{LoadGrid, Request, RunCounts, RunFacts, RunRequests, ServerLoad, Why, why as compare};
@@ -108,15 +108,14 @@ pub fn why_each(
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Vec<Result<WhyRun, Error>>, Error> {
     let of = options.history.len() + runs.len();
-    let begun = options.storage.as_ref().map(|storage| storage.begin(&options.open)).transpose()?;
-    let Begun { load, grid, losses: log_losses } = begun.unwrap_or_default();
     let counted = options.history.iter().chain(runs).filter_map(ComparedRun::counts);
     let concurrency = counted.map(RunCounts::concurrency).fold(1.0, f64::max);
-    let reading = Reading { open: &options.open, grid, concurrency };
-    let mut evidence = Earlier { options, load, history: Vec::new(), losses: options.losses.clone() };
+    let reading = Reading::new(&options.open, options.storage.as_ref(), concurrency);
     let all: Vec<&ComparedRun> = runs.iter().chain(&options.history).collect();
     let mut read =
         reading.read_all(&all, |nth, run| progress(Progress::Reading { name: &run.name(), nth, of }));
+    let Begun { load, losses: log_losses, .. } = reading.into_log()?;
+    let mut evidence = Earlier { options, load, history: Vec::new(), losses: options.losses.clone() };
     let history = read.split_off(runs.len());
     if read.iter().any(Result::is_ok) {
         for (earlier, read) in options.history.iter().zip(history) {
@@ -193,16 +192,41 @@ struct ReadRun {
     losses: Vec<Loss>,
 }
 
-/// How runs are read.
+/// How runs are read, beside the storage's log.
 struct Reading<'a> {
     open: &'a OpenOptions,
-    grid: Option<LoadGrid>,
+    storage: Option<&'a StorageLoad>,
+    /// The storage's log, once it was read.
+    log: OnceLock<Result<Begun, Error>>,
     /// How many calls are under way at once, of runs that were counted.
     concurrency: f64,
 }
 
-impl Reading<'_> {
-    /// Reads runs on all cores, and returns them in their order; calls `each` after every run with the number of runs read so far.
+impl<'a> Reading<'a> {
+    fn new(open: &'a OpenOptions, storage: Option<&'a StorageLoad>, concurrency: f64) -> Self {
+        Self { open, storage, log: OnceLock::new(), concurrency }
+    }
+
+    /// Reads the storage's log, or waits until another thread has read it.
+    fn log(&self) -> &Result<Begun, Error> {
+        self.log.get_or_init(|| match self.storage {
+            Some(storage) => storage.begin(self.open),
+            None => Ok(Begun::default()),
+        })
+    }
+
+    fn into_log(self) -> Result<Begun, Error> {
+        self.log();
+        self.log.into_inner().unwrap_or_else(|| Ok(Begun::default()))
+    }
+
+    /// The grid on which runs are reduced, once the log was read.
+    fn grid(&self) -> Option<LoadGrid> {
+        self.log().as_ref().ok()?.grid
+    }
+
+    /// Reads runs and the log on all cores, and returns the runs in their order; calls `each` after every run with the number of runs read
+    /// so far. If the log cannot be read, runs are missing: they are of no use then.
     fn read_all(
         &self,
         runs: &[&ComparedRun],
@@ -213,12 +237,16 @@ impl Reading<'_> {
         let mut all = Vec::with_capacity(runs.len());
         thread::scope(|scope| {
             let (found, results) = mpsc::channel();
+            scope.spawn(|| self.log());
             for _ in 0..n_threads {
                 let (found, next) = (found.clone(), &next);
                 scope.spawn(move || {
                     loop {
                         let i = next.fetch_add(1, Relaxed);
                         let Some(run) = runs.get(i) else { break };
+                        if matches!(self.log.get(), Some(Err(_))) {
+                            break;
+                        }
                         // Nobody receives any more if the caller was interrupted.
                         if found.send((i, self.read(run))).is_err() {
                             break;
@@ -238,7 +266,7 @@ impl Reading<'_> {
 
     fn read(&self, run: &ComparedRun) -> Result<ReadRun, Error> {
         match run {
-            ComparedRun::Trace(input) => read_run(input, self.open, self.grid),
+            ComparedRun::Trace(input) => self.traced(input),
             ComparedRun::Counted(run) => self.counted(run),
         }
     }
@@ -246,45 +274,46 @@ impl Reading<'_> {
     fn counted(&self, run: &CountedRun) -> Result<ReadRun, Error> {
         let requests = run.counts.requests(self.concurrency);
         let source = Source::counted(run.name.as_str(), &requests, &run.job);
-        let facts = RunFacts::of(requests, self.grid);
+        let facts = RunFacts::once_known(requests, || self.grid());
         if facts.phases.is_empty() {
             return Err(Error::NoRequests { name: run.name.clone() });
         }
         let (job_id, losses) = (run.job.job_id.clone(), run.losses.clone());
         Ok(ReadRun { facts, file_system: None, source, job_id, losses })
     }
-}
 
-fn read_run(input: &Input, open: &OpenOptions, grid: Option<LoadGrid>) -> Result<ReadRun, Error> {
-    let reader = input.open(open)?;
-    let format = reader.format();
-    let mut sink = Requests::default();
-    let info = reader.read(&mut sink)?;
-    let Requests { requests, n_coarse, tally, bytes_by_file, mut losses } = sink;
-    if requests.is_empty() {
-        return Err(Error::NoRequests { name: input.name() });
+    fn traced(&self, input: &Input) -> Result<ReadRun, Error> {
+        let reader = input.open(self.open)?;
+        let format = reader.format();
+        let mut sink = Requests::default();
+        let info = reader.read(&mut sink)?;
+        let Requests { requests, n_coarse, tally, bytes_by_file, mut losses } = sink;
+        if requests.is_empty() {
+            return Err(Error::NoRequests { name: input.name() });
+        }
+        if n_coarse > 0 {
+            losses
+                .push(Loss::of_records(n_coarse, "sums without the times of single requests, not looked at"));
+        }
+        let TraceInfo { job, .. } = &info;
+        let run = RunRequests {
+            zero_unix_s: job.start_time_unix_s,
+            run_s: job.run_time_s,
+            requests,
+            ..RunRequests::default()
+        };
+        let facts = RunFacts::once_known(run, || self.grid());
+        if facts.phases.is_empty() {
+            return Err(Error::NoRequests { name: input.name() });
+        }
+        Ok(ReadRun {
+            facts,
+            file_system: file_system(&info, &bytes_by_file),
+            source: Source::new(input.name(), format.name(), &tally, job),
+            job_id: job.job_id.clone(),
+            losses,
+        })
     }
-    if n_coarse > 0 {
-        losses.push(Loss::of_records(n_coarse, "sums without the times of single requests, not looked at"));
-    }
-    let TraceInfo { job, .. } = &info;
-    let run = RunRequests {
-        zero_unix_s: job.start_time_unix_s,
-        run_s: job.run_time_s,
-        requests,
-        ..RunRequests::default()
-    };
-    let facts = RunFacts::of(run, grid);
-    if facts.phases.is_empty() {
-        return Err(Error::NoRequests { name: input.name() });
-    }
-    Ok(ReadRun {
-        facts,
-        file_system: file_system(&info, &bytes_by_file),
-        source: Source::new(input.name(), format.name(), &tally, job),
-        job_id: job.job_id.clone(),
-        losses,
-    })
 }
 
 /// The file system on which most bytes were moved: by the mounts that the source knows, else by the first folder of paths.
