@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use iotide_ledger::tree::KnownNode;
-use iotide_ledger::{About, JobId, JobKey, Name};
+use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Metric, Name};
 use iotide_report::{
     EarlierRun, JobDocument, JobIo, JobList, JobMpi, JobTime, NodeEntry, NodeList, ProxyJob, Untrusted,
     WatchedJob, answer_json,
@@ -21,7 +21,7 @@ use iotide_daemon::collect::{GroupJob, user_name};
 use iotide_daemon::events::Hears;
 use iotide_daemon::gauges::Gauges;
 use iotide_daemon::leaf::{JobView, View};
-use iotide_daemon::store::{Query, Reader, StoreError, StoredJob};
+use iotide_daemon::store::{JobSums, Query, Reader, StoreError, StoredJob};
 
 /// Who asks, and so what they see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,14 +209,11 @@ impl Answers {
             jobs.extend(others.map(|job| (&job.key, self.live_entry(job, &view))));
         }
         let numbers: Vec<i64> = stored.iter().map(|job| job.number).collect();
-        let mut of_jobs = self.ask(|reader| reader.sums_and_losses(&numbers))?;
+        let mut of_jobs = self.ask(|reader| reader.sums(&numbers, MEMORY))?;
         for job in &stored {
             let entry = match live.get(&job.key).filter(|_| job.state == "running") {
                 Some(live) => self.live_entry(live, &view),
-                None => {
-                    let (io, losses) = of_jobs.remove(&job.number).unwrap_or_default();
-                    stored_entry(job, &io, losses)
-                }
+                None => stored_entry(job, of_jobs.remove(&job.number).unwrap_or_default()),
             };
             jobs.push((&job.key, entry));
         }
@@ -230,7 +227,11 @@ impl Answers {
 
     fn live_entry(&self, job: &JobView, view: &View) -> WatchedJob {
         let expected = self.shared.expectations.of(&job.key);
+        let memory_bytes =
+            GroupJob::of(&self.shared.groups(), &job.key).and_then(|group| group.reading.memory_bytes);
         WatchedJob {
+            cpu_s: cpu_s(&job.counters),
+            memory_bytes,
             read_bps: Some(job.read_bps),
             write_bps: Some(job.write_bps),
             period_s: expected.and_then(|expected| expected.period_s),
@@ -313,15 +314,17 @@ impl Answers {
             Known::Stored(stored) => {
                 let counters = self.ask(|reader| reader.counters(stored.number))?;
                 let losses = self.ask(|reader| reader.losses(Some(stored.number)))?;
-                let mut document =
-                    document(stored_entry(&stored, &counters.io(), losses), &stored.key, &stored.about);
+                let sums = JobSums { io: counters.io(), losses, ..JobSums::default() };
+                let mut document = document(stored_entry(&stored, sums), &stored.key, &stored.about);
                 document.entry.staging = stagers.take(&stored.key.id, stored.key.uid);
                 document.count(&counters);
                 let figures = self.ask(|reader| reader.figures(stored.number))?;
                 (document.entry.period_s, document.entry.bytes_per_phase) =
                     iotide_daemon::predict::Expected::measured(&figures);
+                document.entry.cpu_s = cpu_s(&counters);
+                document.entry.memory_bytes = Gauges::most(&figures, MEMORY).map(|bytes| bytes as u64);
                 if let Some(cgroup) = &mut document.cgroup {
-                    cgroup.memory_peak_bytes = Gauges::most(&figures, MEMORY).map(|bytes| bytes as u64);
+                    cgroup.memory_peak_bytes = document.entry.memory_bytes;
                 }
                 document.earlier = self.earlier(viewer, &stored.key, &document)?;
                 document.rates = self.rates(&stored.key);
@@ -502,6 +505,7 @@ fn entry(key: &JobKey, about: &About, node: &str, state: &str) -> WatchedJob {
         app: about.app.as_str().into(),
         name: about.name.as_str().into(),
         program: about.program().into(),
+        partition: about.partition.as_str().into(),
         size: about.size,
         nodes: vec![node.into()],
         state: state.to_owned(),
@@ -510,6 +514,8 @@ fn entry(key: &JobKey, about: &About, node: &str, state: &str) -> WatchedJob {
         end_unix_s: None,
         read_bps: None,
         write_bps: None,
+        cpu_s: None,
+        memory_bytes: None,
         period_s: None,
         next_phase_unix_s: None,
         bytes_per_phase: None,
@@ -519,14 +525,26 @@ fn entry(key: &JobKey, about: &About, node: &str, state: &str) -> WatchedJob {
     }
 }
 
-fn stored_entry(job: &StoredJob, io: &iotide_ledger::IoSums, losses: Vec<String>) -> WatchedJob {
+/// Processor time of a job, where the system counts it.
+fn cpu_s(counters: &Counters) -> Option<f64> {
+    let of_job = |(metric, cell): (&Metric, &Cell)| match metric {
+        Metric::Cgroup { what } if what.as_str().starts_with("cpu_") => Some(seconds(cell.ns)),
+        _ => None,
+    };
+    let mut known = counters.iter().filter_map(of_job).peekable();
+    known.peek().is_some().then(|| known.sum())
+}
+
+fn stored_entry(job: &StoredJob, sums: JobSums) -> WatchedJob {
     let run_time_s = job.end_ns.map(|end| seconds(end.saturating_sub(job.key.start_ns)));
     let rate = |bytes: u64| run_time_s.filter(|time| *time > 0.0).map(|time| bytes as f64 / time);
     WatchedJob {
         end_unix_s: job.end_ns.map(seconds),
-        read_bps: rate(io.read.bytes),
-        write_bps: rate(io.write.bytes),
-        losses: losses.into_iter().map(Untrusted::from).collect(),
+        read_bps: rate(sums.io.read.bytes),
+        write_bps: rate(sums.io.write.bytes),
+        cpu_s: sums.cpu_ns.map(seconds),
+        memory_bytes: sums.memory_bytes,
+        losses: sums.losses.into_iter().map(Untrusted::from).collect(),
         nodes: job.node.split(',').map(Untrusted::from).collect(),
         ..entry(&job.key, &job.about, "", &job.state)
     }
@@ -538,7 +556,6 @@ fn document(entry: WatchedJob, key: &JobKey, about: &About) -> JobDocument {
         uid: key.uid,
         command: about.command.as_str().into(),
         run_dir: about.run_dir.as_str().into(),
-        partition: about.partition.as_str().into(),
         account: about.account.as_str().into(),
         alias: about.alias.as_str().into(),
         cluster: key.cluster.as_str().into(),

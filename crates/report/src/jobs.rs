@@ -37,6 +37,9 @@ pub struct JobEntry {
     /// The program that works in it.
     #[serde(default)]
     pub program: Untrusted,
+    /// The scheduler's partition.
+    #[serde(default)]
+    pub partition: Untrusted,
     /// How many processes it has.
     pub size: u32,
     /// Where it runs.
@@ -53,6 +56,12 @@ pub struct JobEntry {
     pub read_bps: Option<f64>,
     /// Bytes written per second.
     pub write_bps: Option<f64>,
+    /// Processor time of its processes, where the system counts it.
+    #[serde(default)]
+    pub cpu_s: Option<f64>,
+    /// Memory it has now; once it has ended, the most it had.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
     /// How far apart its I/O phases are.
     pub period_s: Option<f64>,
     /// When the next one begins.
@@ -136,8 +145,6 @@ pub struct JobDocument {
     pub command: Untrusted,
     /// The directory it runs in.
     pub run_dir: Untrusted,
-    /// The scheduler's partition.
-    pub partition: Untrusted,
     /// The account that the scheduler charges.
     #[serde(default)]
     pub account: Untrusted,
@@ -446,6 +453,13 @@ impl JobEntry {
         !self.name.is_empty() && self.name != *self.program()
     }
 
+    /// The share of its processes' time in which they had a processor; `now_unix_s` counts for a job that runs.
+    pub fn cpu_share(&self, now_unix_s: f64) -> Option<f64> {
+        let run_s = self.end_unix_s.unwrap_or(now_unix_s) - self.start_unix_s;
+        let of_s = run_s * f64::from(self.size.max(1));
+        self.cpu_s.filter(|_| of_s > 0.0).map(|cpu_s| cpu_s / of_s)
+    }
+
     /// Its name for a table, and what works in it.
     fn label(&self) -> String {
         let application = shown(called(&self.app, self.program()), 20);
@@ -673,7 +687,7 @@ impl JobDocument {
         let nodes: Vec<String> = entry.nodes.iter().map(Untrusted::for_terminal).collect();
         rows.row("nodes", nodes.join(", "));
         for (name, value) in
-            [("partition", &self.partition), ("account", &self.account), ("also called", &self.alias)]
+            [("partition", &entry.partition), ("account", &self.account), ("also called", &self.alias)]
         {
             if !value.as_said().is_empty() {
                 rows.row(name, value.for_terminal());

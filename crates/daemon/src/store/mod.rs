@@ -14,7 +14,7 @@ use crate::leaf::{Act, Earlier, PageId};
 use file::{close_database, damaged, is_empty, set_aside};
 
 pub use keep::JobLimits;
-pub use reader::{Query, Reader, StoredJob};
+pub use reader::{JobSums, Query, Reader, StoredJob};
 pub use runs::{Figure, RunQuery};
 pub use series::{LimitsError, SeriesLimits};
 

@@ -37,6 +37,19 @@ pub struct StoredJob {
     pub node: String,
 }
 
+/// Sums of a stored job.
+#[derive(Clone, Debug, Default)]
+pub struct JobSums {
+    /// Its I/O.
+    pub io: IoSums,
+    /// Its processor time, where the system counted it.
+    pub cpu_ns: Option<u64>,
+    /// The most memory it had.
+    pub memory_bytes: Option<u64>,
+    /// Data that is missing.
+    pub losses: Vec<String>,
+}
+
 /// Which jobs are asked for; what is `None` does not matter.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
@@ -186,28 +199,41 @@ impl Reader {
         .map_err(self.failed())
     }
 
-    /// Returns the I/O sums of jobs, and their losses: with two queries, however many jobs.
-    pub fn sums_and_losses(&self, jobs: &[i64]) -> Result<HashMap<i64, (IoSums, Vec<String>)>, StoreError> {
+    /// Returns the sums of jobs, and their losses: with three queries, however many jobs. `memory` is the name of the figure that holds the
+    /// memory of a job.
+    pub fn sums(&self, jobs: &[i64], memory: &str) -> Result<HashMap<i64, JobSums>, StoreError> {
         let numbers: Vec<String> = jobs.iter().map(i64::to_string).collect();
         let numbers = numbers.join(",");
         (|| {
-            let mut of_jobs: HashMap<i64, (IoSums, Vec<String>)> = HashMap::new();
+            let mut of_jobs: HashMap<i64, JobSums> = HashMap::new();
             // Sums of the database's own would fail where they do not fit.
             let mut statement = self.db.prepare(&format!(
-                "SELECT job, name, calls, bytes, ns FROM counters WHERE job IN ({numbers}) AND kind = 'io' AND layer <> ?"
+                "SELECT job, name, calls, bytes, ns, kind FROM counters
+                 WHERE job IN ({numbers}) AND (kind = 'io' AND layer <> ? OR kind = 'cgroup' AND name IN ('cpu_user', 'cpu_system'))"
             ))?;
             let mut rows = statement.query([PageLayer::Beneath.name()])?;
             while let Some(row) = rows.next()? {
                 let number = |index: usize| row.get::<_, i64>(index).map(|value| u64::try_from(value).unwrap_or(0));
                 let cell = Cell { calls: number(2)?, bytes: number(3)?, ns: number(4)? };
-                of_jobs.entry(row.get(0)?).or_default().0.add(row.get_ref(1)?.as_str()?, cell);
+                let sums = of_jobs.entry(row.get(0)?).or_default();
+                match row.get_ref(5)?.as_str()? {
+                    "io" => sums.io.add(row.get_ref(1)?.as_str()?, cell),
+                    _ => sums.cpu_ns = Some(sums.cpu_ns.unwrap_or(0).saturating_add(cell.ns)),
+                }
+            }
+            let mut statement = self.db.prepare(&format!(
+                "SELECT job, value FROM figures WHERE job IN ({numbers}) AND callpath = ? AND metric = 'maximum'"
+            ))?;
+            let mut rows = statement.query([memory])?;
+            while let Some(row) = rows.next()? {
+                of_jobs.entry(row.get(0)?).or_default().memory_bytes = Some(row.get::<_, f64>(1)? as u64);
             }
             let mut statement = self.db.prepare(&format!(
                 "SELECT job, what, count(*) FROM losses WHERE job IN ({numbers}) GROUP BY job, what ORDER BY min(loss)"
             ))?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
-                let losses = &mut of_jobs.entry(row.get(0)?).or_default().1;
+                let losses = &mut of_jobs.entry(row.get(0)?).or_default().losses;
                 if losses.len() < MOST_LOSSES {
                     losses.push(repeated(row.get(1)?, row.get(2)?));
                 }

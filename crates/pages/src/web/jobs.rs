@@ -38,38 +38,25 @@ pub fn jobs_page(frame: &Frame<'_>, of: &JobsPage<'_>) -> String {
         ("written now", text::bandwidth(sum(|job| job.write_bps))),
         ("phases within a minute", text::count(soon.count() as u64)),
     ]);
+    let columns = SystemColumns::of(running.iter().copied());
     let rows: Vec<String> = (of.list.jobs.iter().zip(of.rates))
         .filter(|(job, _)| job.state == "running")
-        .map(|(job, rates)| running_row(job, rates.as_ref(), frame.now_unix_s))
+        .map(|(job, rates)| running_row(job, rates.as_ref(), columns, frame.now_unix_s))
         .collect();
     if rows.is_empty() {
         body += "<p class=\"note\">No job runs. <code>iotide record --live -- PROGRAM</code> runs one that is watched.</p>\n";
     } else {
-        let heads = [
-            "job",
-            "application",
-            "user",
-            "procs",
-            "nodes",
-            "last minutes",
-            "read",
-            "written",
-            "period",
-            "next phase",
-            "started",
-        ];
+        let mut heads =
+            vec!["job", "application", "user", "procs", "nodes", "last minutes", "read", "written"];
+        heads.extend(columns.heads());
+        heads.extend(["period", "next phase", "started"]);
         body += &sortable("running jobs", &heads, &rows);
     }
     page.live("running", "Running", &body);
 
     let mut body = String::new();
-    let ended: Vec<String> =
-        of.list.jobs.iter().filter(|job| job.state != "running").map(ended_row).collect();
-    if ended.is_empty() {
-        body += "<p class=\"note\">None.</p>\n";
-    } else {
-        body += &sortable("jobs that have ended", &ENDED_HEADS, &ended);
-    }
+    let ended: Vec<&JobEntry> = of.list.jobs.iter().filter(|job| job.state != "running").collect();
+    body += &table_of_jobs("jobs that have ended", &ended, frame.now_unix_s);
     if let Some(next) = &of.list.next {
         let _ = writeln!(
             body,
@@ -116,14 +103,54 @@ fn named_link(job: &JobEntry) -> String {
     }
 }
 
-fn running_row(job: &JobEntry, rates: Option<&JobRates>, now_unix_s: f64) -> String {
+/// Columns with figures of the system and of the scheduler, of which only those are shown that a job of the table has.
+#[derive(Clone, Copy)]
+struct SystemColumns {
+    cpu: bool,
+    memory: bool,
+    partition: bool,
+}
+
+impl SystemColumns {
+    fn of<'a>(jobs: impl Iterator<Item = &'a JobEntry> + Clone) -> Self {
+        Self {
+            cpu: jobs.clone().any(|job| job.cpu_s.is_some()),
+            memory: jobs.clone().any(|job| job.memory_bytes.is_some()),
+            partition: { jobs }.any(|job| !job.partition.is_empty()),
+        }
+    }
+
+    fn heads(self) -> impl Iterator<Item = &'static str> {
+        let all = [(self.cpu, "processors"), (self.memory, "memory"), (self.partition, "partition")];
+        all.into_iter().filter(|(is_shown, _)| *is_shown).map(|(_, head)| head)
+    }
+
+    fn cells(self, job: &JobEntry, now_unix_s: f64) -> String {
+        let number = |value: Option<f64>, shown: fn(f64) -> String| {
+            cell(value.unwrap_or(-1.0), &value.map_or("–".to_owned(), shown))
+        };
+        let mut html = String::new();
+        if self.cpu {
+            html += &number(job.cpu_share(now_unix_s), text::percent);
+        }
+        if self.memory {
+            html += &number(job.memory_bytes.map(|bytes| bytes as f64), text::bytes);
+        }
+        if self.partition {
+            let _ = write!(html, "<td class=\"word\">{}</td>", job.partition.shortened(24).for_html());
+        }
+        html
+    }
+}
+
+fn running_row(job: &JobEntry, rates: Option<&JobRates>, columns: SystemColumns, now_unix_s: f64) -> String {
     let nodes = match job.nodes.as_slice() {
         [one] => one.shortened(24).for_html(),
         several => text::count(several.len() as u64),
     };
     let picture = rates.map_or(String::new(), |rates| sparkline(&rates.read_bps, &rates.write_bps));
     format!(
-        "<td>{}</td><td class=\"word\">{}</td><td class=\"word\">{}</td>{}{}<td class=\"spark\">{picture}</td>{}{}{}{}",
+        "<td>{}</td><td class=\"word\">{}</td><td class=\"word\">{}</td>{}{}<td class=\"spark\">{picture}</td>{}{}{}{}{}",
         named_link(job),
         called_link(&job.app, job.program()),
         job.user.shortened(24).for_html(),
@@ -131,16 +158,26 @@ fn running_row(job: &JobEntry, rates: Option<&JobRates>, now_unix_s: f64) -> Str
         cell(job.nodes.len() as f64, &nodes),
         live_rate(&job.job, "read", job.read_bps),
         live_rate(&job.job, "write", job.write_bps),
+        columns.cells(job, now_unix_s),
         phase_cells(job.period_s, job.next_phase_unix_s, now_unix_s),
         cell(job.start_unix_s, &time(job.start_unix_s)),
     )
 }
 
-/// Headings of the cells of [`ended_row`].
-pub(super) const ENDED_HEADS: [&str; 9] =
-    ["job", "application", "user", "procs", "state", "started", "run time", "read", "written"];
+/// A table of jobs, most of which have ended.
+pub(super) fn table_of_jobs(name: &str, jobs: &[&JobEntry], now_unix_s: f64) -> String {
+    if jobs.is_empty() {
+        return "<p class=\"note\">None.</p>\n".to_owned();
+    }
+    let columns = SystemColumns::of(jobs.iter().copied());
+    let mut heads =
+        vec!["job", "application", "user", "procs", "state", "started", "run time", "read", "written"];
+    heads.extend(columns.heads());
+    let rows: Vec<String> = jobs.iter().map(|job| job_row(job, columns, now_unix_s)).collect();
+    sortable(name, &heads, &rows)
+}
 
-pub(super) fn ended_row(job: &JobEntry) -> String {
+fn job_row(job: &JobEntry, columns: SystemColumns, now_unix_s: f64) -> String {
     let run_time = job.end_unix_s.map(|end| end - job.start_unix_s);
     let rate = |bps: Option<f64>| cell(bps.unwrap_or(-1.0), &bps.map_or("–".to_owned(), text::bandwidth));
     let state = match job.state.as_str() {
@@ -148,7 +185,7 @@ pub(super) fn ended_row(job: &JobEntry) -> String {
         state => escape(state),
     };
     format!(
-        "<td>{}</td><td class=\"word\">{}</td><td class=\"word\">{}</td>{}<td class=\"word\">{state}</td>{}{}{}{}",
+        "<td>{}</td><td class=\"word\">{}</td><td class=\"word\">{}</td>{}<td class=\"word\">{state}</td>{}{}{}{}{}",
         named_link(job),
         called_link(&job.app, job.program()),
         job.user.shortened(24).for_html(),
@@ -157,5 +194,6 @@ pub(super) fn ended_row(job: &JobEntry) -> String {
         cell(run_time.unwrap_or(-1.0), &run_time.map_or("–".to_owned(), text::seconds)),
         rate(job.read_bps),
         rate(job.write_bps),
+        columns.cells(job, now_unix_s),
     )
 }

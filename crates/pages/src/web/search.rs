@@ -5,7 +5,7 @@ use std::fmt::Write;
 use iotide_look::{Untrusted, text};
 
 use super::models::Application;
-use super::{Frame, Page, called_link, jobs, path_part, sortable};
+use super::{Frame, Page, called_link, jobs, path_part};
 use iotide_report::{JobList, NodeEntry};
 
 /// Content of the page.
@@ -32,8 +32,8 @@ pub fn search_page(frame: &Frame<'_>, of: &SearchPage<'_>) -> String {
         return page.finish(frame);
     }
     if !of.jobs.jobs.is_empty() {
-        let rows: Vec<String> = of.jobs.jobs.iter().map(jobs::ended_row).collect();
-        let mut body = sortable("jobs", &jobs::ENDED_HEADS, &rows);
+        let found: Vec<_> = of.jobs.jobs.iter().collect();
+        let mut body = jobs::table_of_jobs("jobs", &found, frame.now_unix_s);
         if of.jobs.next.is_some() {
             let _ = writeln!(
                 body,
