@@ -170,16 +170,23 @@ fn strips(document: &CompareDocument) -> String {
         return "<p class=\"note\">No side moved data at known times.</p>\n".to_owned();
     }
     let mut html = String::from(
-        "<p class=\"key\"><span class=\"reads\">read</span> <span class=\"writes\">written</span></p>\n<div class=\"strips\">\n",
+        "<p class=\"key\"><span class=\"reads\">read</span> <span class=\"writes\">written</span></p>\n",
     );
+    let differ = document.sides.iter().any(|side| side.outline.length_s < 0.99 * length_s);
+    if differ {
+        html += "<label class=\"own-length\"><input type=\"checkbox\"> each run over the whole width</label>\n";
+    }
+    html += "<div class=\"strips\">\n";
     for side in &document.sides {
         let outline = &side.outline;
         let _ = write!(
             html,
             "<span class=\"side\">{}</span><svg class=\"strip\" viewBox=\"0 0 {STRIP_WIDTH} {STRIP_HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
-             aria-label=\"Bandwidth of side {} over time\"><line class=\"mid\" x1=\"0\" x2=\"{STRIP_WIDTH}\" y1=\"{MIDDLE}\" y2=\"{MIDDLE}\"/>",
+             aria-label=\"Bandwidth of side {} over time\"><line class=\"mid\" x1=\"0\" x2=\"{STRIP_WIDTH}\" y1=\"{MIDDLE}\" y2=\"{MIDDLE}\"/>\
+             <g style=\"--wider:{:.4}\">",
             escape(&side.name),
             escape(&side.name),
+            if outline.length_s > 0.0 { length_s / outline.length_s } else { 1.0 },
         );
         for (values, name, sign) in [(&outline.write_bps, "writes", -1.0), (&outline.read_bps, "reads", 1.0)]
         {
@@ -189,11 +196,14 @@ fn strips(document: &CompareDocument) -> String {
                 bars(values, outline.length_s / length_s, sign / highest)
             );
         }
-        html += "</svg>\n";
+        html += "</g></svg>\n";
+    }
+    if differ {
+        html += "<span class=\"own\"></span><p class=\"axis own\"><span>start</span><span>end of each run</span></p>\n";
     }
     let _ = writeln!(
         html,
-        "<span></span><p class=\"axis\"><span>0 s</span><span>{}</span></p>\n</div>\n<p class=\"note\">Writes point up, reads down; the \
+        "<span></span><p class=\"axis shared\"><span>0 s</span><span>{}</span></p>\n</div>\n<p class=\"note\">Writes point up, reads down; the \
          highest bar is {}. All sides share both axes, and begin with their first I/O.{}</p>",
         text::seconds(length_s),
         text::bandwidth(highest),
