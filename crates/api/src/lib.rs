@@ -27,7 +27,8 @@ pub use iotide_analysis::{
     RunConfig, RunError, Sample, Signature, SignatureConfig, SignatureMethod,
 };
 pub use iotide_formats::{
-    Conversion, ConvertError, Format, JobLog, JobLogOptions, OpenOptions, ReadError, Reader, Target, convert,
+    Conversion, ConvertError, Format, JobLog, JobLogOptions, KeptPart, NameHasher, NameKind, OpenOptions,
+    ReadError, Reader, Target, convert, convert_hashed,
 };
 pub use iotide_live::{
     Address, End, Engine, Follower, Job, Jobs, Limits as LiveLimits, Live, LiveError,

@@ -38,7 +38,7 @@ pub use crate::{
     census::{Census, RankCensus},
     error::{Place, ReadError},
     events::EventWriter,
-    export::{Conversion, ConvertError, Target, convert},
+    export::{Conversion, ConvertError, KeptPart, NameHasher, NameKind, Target, convert, convert_hashed},
     follow::{JobSinks, OneSink, Traced, TracedJob, TracedJobs, TracedStream},
     format::Format,
     jobs::{JobLog, JobLogOptions, date_unix_s, zone_offset_s},

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use iotide_formats::{ConvertError, Target, convert};
+use iotide_formats::{ConvertError, Target, convert, convert_hashed};
 use iotide_report::text::{counted, printable};
 
 use super::advice::advised;
@@ -10,11 +10,16 @@ use super::input::InputArgs;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
+use self::names::NameArgs;
+
+mod names;
+
 /// Write a trace in another form
 ///
 /// Any trace that can be read can be written: as a native trace, which keeps everything and is read fastest; as a
 /// table (CSV, JSON Lines, Parquet); as a Chrome trace, which https://ui.perfetto.dev opens; or as TMIO writes it, for tools
 /// that read TMIO (FTIO). Memory does not grow with the trace, except for tmio-json. What is known to be missing is reported on stderr, and kept in the result.
+/// With --hash-names, keyed hashes stand in the place of names, so that a log can be shared.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ConvertArgs {
@@ -26,6 +31,8 @@ pub(crate) struct ConvertArgs {
     /// Write to FILE rather than to stdout
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    names: NameArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -33,7 +40,9 @@ Examples:
   iotide convert job.darshan --to csv | head
   iotide convert job.darshan --to chrome -o job.json    for https://ui.perfetto.dev
   iotide convert --source counters job.darshan --to parquet -o job.parquet
-  iotide convert --one-run rank-*.csv --to native -o run.iot";
+  iotide convert --one-run rank-*.csv --to native -o run.iot
+  iotide convert job.darshan --to native -o shared.iot --hash-names --key-file key --new-key
+                                                        for others, without its names";
 
 pub(crate) fn run(ui: &mut Ui, args: &ConvertArgs) -> anyhow::Result<ExitStatus> {
     let runs = args.input.runs();
@@ -47,8 +56,14 @@ pub(crate) fn run(ui: &mut Ui, args: &ConvertArgs) -> anyhow::Result<ExitStatus>
             .hint("`-o FILE` writes it to a file");
     }
     let reader = run.open(&args.input.options()?).map_err(advised)?;
+    // Before the output is opened: without a key nothing is written.
+    let mut names = args.names.hasher()?;
     let mut out = ui.out_stream(args.output.as_deref())?;
-    let conversion = match convert(reader, args.to, &mut out) {
+    let conversion = match &mut names {
+        Some(names) => convert_hashed(reader, args.to, &mut out, names),
+        None => convert(reader, args.to, &mut out),
+    };
+    let conversion = match conversion {
         Ok(conversion) => conversion,
         Err(ConvertError::Read(error)) => return Err(advised(error)),
         Err(ConvertError::Write(error)) => return Err(out.failed(error)),

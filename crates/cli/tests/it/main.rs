@@ -99,6 +99,9 @@ mod convert;
 /// Turns across machines: keys, mounts and layouts.
 mod turns;
 
+/// `iotide convert --hash-names`: nothing of a name is left, and an analysis is the same.
+mod convert_names;
+
 /// `iotide arbiter` and `iotide sets`: programs that take turns, and that go on alone.
 mod arbiter;
 

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use iotide_private::{nameless, temporary_files};
 use iotide_trace::{AccessFacts, Event, EventSink, JobInfo, Loss, TimeSpent, Timestamp, TraceInfo};
 
+pub use self::names::{KeptPart, NameHasher, NameKind};
 #[cfg(not(fuzzing))]
 use self::parquet::ParquetWriter;
 use self::{chrome::ChromeWriter, jsonl::JsonlWriter};
@@ -21,6 +22,7 @@ use crate::{EventWriter, NativeWriter, ReadError, Reader, input::Input, native};
 mod chrome;
 mod json;
 mod jsonl;
+mod names;
 #[cfg(not(fuzzing))]
 mod parquet;
 
@@ -139,13 +141,45 @@ pub enum ConvertError {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn convert(reader: Reader, target: Target, out: impl Write + Send) -> Result<Conversion, ConvertError> {
+    convert_with(reader, target, out, None)
+}
+
+/// The same with hashes in the place of names, also in what is returned. Temporary files have no names either.
+///
+/// ```
+/// use iotide_formats::{NameHasher, NameKind, OpenOptions, Target, convert_hashed};
+///
+/// let table = "rank,op,start,end,bytes,file\n0,write,0,2,4096,/home/kuhn/out.h5\n";
+/// let table = OpenOptions::default().from_read("table", table.as_bytes())?;
+/// let mut names = NameHasher::new([7; 32], NameKind::NAMES, &[]);
+/// let mut lines = Vec::new();
+/// convert_hashed(table, Target::Jsonl, &mut lines, &mut names)?;
+/// let lines = String::from_utf8_lossy(&lines).into_owned();
+/// assert!(lines.contains(".h5\"") && !lines.contains("kuhn") && !lines.contains("home"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn convert_hashed(
+    reader: Reader,
+    target: Target,
+    out: impl Write + Send,
+    names: &mut NameHasher,
+) -> Result<Conversion, ConvertError> {
+    convert_with(reader, target, out, Some(names))
+}
+
+fn convert_with(
+    reader: Reader,
+    target: Target,
+    out: impl Write + Send,
+    names: Option<&mut NameHasher>,
+) -> Result<Conversion, ConvertError> {
     let mut out = BufWriter::with_capacity(256 << 10, out);
     if target == Target::Native {
-        return to_native(reader, out, ConvertError::Write);
+        return to_native(reader, out, names, ConvertError::Write);
     }
     let spool_failed = |cause| ConvertError::Spool { dir: temporary_files(), cause };
     let spool = nameless().map_err(spool_failed)?;
-    let conversion = to_native(reader, BufWriter::with_capacity(256 << 10, &spool), spool_failed)?;
+    let conversion = to_native(reader, BufWriter::with_capacity(256 << 10, &spool), names, spool_failed)?;
     (&spool).rewind().map_err(spool_failed)?;
     let events = spool;
 
@@ -218,25 +252,32 @@ impl<W: Write> RowWriter for EventWriter<W> {
 fn to_native<W: Write>(
     reader: Reader,
     out: W,
+    names: Option<&mut NameHasher>,
     failed: impl Fn(io::Error) -> ConvertError,
 ) -> Result<Conversion, ConvertError> {
     let writer = NativeWriter::new(out).map_err(&failed)?;
-    let mut kept = Kept { writer, n_events: 0, losses: Vec::new() };
+    let mut kept = Kept { writer, names, n_events: 0, losses: Vec::new() };
     let read = reader.read_with_census(&mut kept);
-    let Kept { mut writer, n_events, losses } = kept;
-    let (info, census) = read?;
+    let Kept { mut writer, names, n_events, losses } = kept;
+    let (mut info, mut census) = read?;
+    if let Some(names) = names {
+        names.info(&mut info);
+        census.iter_mut().for_each(|census| names.census(census));
+    }
     census.iter().for_each(|census| writer.census(census));
     writer.finish(&info).map_err(failed)?;
     Ok(Conversion { n_events, info, losses })
 }
 
-struct Kept<W: Write> {
+struct Kept<'a, W: Write> {
     writer: NativeWriter<W>,
+    /// Where names are not to be kept.
+    names: Option<&'a mut NameHasher>,
     n_events: u64,
     losses: Vec<Loss>,
 }
 
-impl<W: Write> EventSink for Kept<W> {
+impl<W: Write> EventSink for Kept<'_, W> {
     fn event(&mut self, event: Event) -> ControlFlow<()> {
         self.n_events += 1;
         self.writer.event(event)
@@ -252,10 +293,21 @@ impl<W: Write> EventSink for Kept<W> {
     }
 
     fn access_facts(&mut self, facts: &AccessFacts) {
-        self.writer.access_facts(facts);
+        match &mut self.names {
+            Some(names) => {
+                let mut facts = facts.clone();
+                names.access_facts(&mut facts);
+                self.writer.access_facts(&facts);
+            }
+            None => self.writer.access_facts(facts),
+        }
     }
 
     fn loss(&mut self, loss: Loss) {
+        let loss = match &self.names {
+            Some(names) => names.loss(loss),
+            None => loss,
+        };
         self.losses.push(loss.clone());
         self.writer.loss(loss);
     }
