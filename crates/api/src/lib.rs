@@ -35,10 +35,10 @@ pub use iotide_live::{
     Settings as LiveSettings, Summary, Watched,
 };
 pub use iotide_report::{
-    CompareDocument, CompareSettings, Document, Failure, FitReport, Info, Ink, JobsReport, LabelledRun,
-    LadderReport, MeasureDocument, MeasuredRun, PlanReport, Plot, Quantity, Report, Run, ScalingReport,
-    SignatureEntry, SignatureReport, SimulationReport, Source, StagingReport, SystemReport, TemplatesReport,
-    Untrusted, WhyArchive, WhyDocument, WhyEntry, WhyRun,
+    Baseline, BaselineError, CompareDocument, CompareSettings, Document, Failure, FitReport, HistoryDocument,
+    Info, Ink, JobsReport, LabelledRun, LadderReport, MeasureDocument, MeasuredRun, PlanReport, Plot,
+    Quantity, Report, Run, ScalingReport, SignatureEntry, SignatureReport, SimulationReport, Source,
+    StagingReport, SystemReport, TemplatesReport, Untrusted, WhyArchive, WhyDocument, WhyEntry, WhyRun,
 };
 pub use iotide_scaling::{InputFormat, Measure, Scaling, Search};
 pub use iotide_sched::jobs::{JobPolicy, PolicyKnobs};

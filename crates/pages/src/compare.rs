@@ -235,7 +235,7 @@ fn issue_cards(document: &CompareDocument) -> String {
             escape(&gains_in_words(&row.gains)),
             row.severity,
             escape(&capitalised(&row.text)),
-            escape(&capitalised(row.advice))
+            escape(&capitalised(&row.advice))
         );
     }
     html + "</div>\n"

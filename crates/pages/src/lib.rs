@@ -25,6 +25,7 @@ pub use crate::{
 
 mod archive;
 mod compare;
+mod compare_history;
 mod forecast;
 mod job_schedule;
 mod loop_demo;

@@ -9,17 +9,21 @@ use iotide_look::Untrusted;
 use iotide_num::{median, rank_sum_p};
 use serde::Serialize;
 
-use crate::issue::Issue;
 use crate::why::WhyEntry;
 use crate::{Document, Ink, SCHEMA, text};
 
+pub use baseline::{Baseline, BaselineError};
+pub use history::{HistoryDocument, HistoryPoint};
 pub use measured::{FileRhythm, MeasuredRun, Outline};
 pub use quantity::Quantity;
 pub use words::{gains_in_words, presence_in_words};
 
-use measured::MeasuredFile;
+use measured::{MeasuredFile, MeasuredIssue};
 use quantity::Better;
 
+mod baseline;
+mod history;
+mod markdown;
 mod measured;
 mod quantity;
 mod words;
@@ -86,6 +90,9 @@ pub struct Side {
     pub name: String,
     /// The application, where its runs agree on one.
     pub application: Option<Untrusted>,
+    /// Label of the baseline that its figures are from, if they are from one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<Untrusted>,
     /// Its runs.
     pub runs: Vec<SideRun>,
     /// The bandwidth over time of its first run, for pictures.
@@ -177,7 +184,7 @@ pub struct IssueRow {
     /// The other sides' gain less that of the first.
     pub gain_changes: Vec<f64>,
     /// Advice on how to fix it.
-    pub advice: &'static str,
+    pub advice: String,
     /// The share of runs that have it, a side each.
     pub shares: Vec<f64>,
     /// The other sides against the first: `came`, `went` or `stayed`.
@@ -282,8 +289,8 @@ impl CompareDocument {
         !self.worse.is_empty()
     }
 
-    /// Returns the changes for the worse, in words: the quantities that are watched, and issues of severity `high` that came.
-    fn worse_in_words(&self, settings: &CompareSettings) -> Vec<String> {
+    /// Returns the changes for the worse of the quantities that are watched.
+    fn worse_quantities(&self, settings: &CompareSettings) -> Vec<(&QuantityRow, &Change, &Side)> {
         let mut worse = Vec::new();
         for row in &self.quantities {
             let is_named = settings.watched.contains(&row.quantity);
@@ -293,10 +300,21 @@ impl CompareDocument {
                 let counts =
                     change.verdict == Verdict::Worse || (is_named && change.verdict == Verdict::Changed);
                 if is_watched && counts {
-                    worse.push(format!("{} {}", row.quantity.name(), self.change_of(row, change, side)));
+                    worse.push((row, change, side));
                 }
             }
         }
+        worse
+    }
+
+    /// Returns the changes for the worse, in words: the quantities that are watched, and issues of severity `high` that came.
+    fn worse_in_words(&self, settings: &CompareSettings) -> Vec<String> {
+        let quantities = self.worse_quantities(settings).into_iter();
+        let mut worse: Vec<String> = quantities
+            .map(|(row, change, side)| {
+                format!("{} {}", row.quantity.name(), self.change_of(row, change, side))
+            })
+            .collect();
         for row in self.issues.iter().filter(|row| row.severity == "high") {
             for (change, side) in row.changes.iter().zip(&self.sides[1..]) {
                 if *change == Presence::Came {
@@ -319,14 +337,14 @@ impl Side {
         Self {
             name: side_name(i),
             application,
+            baseline: runs[0].baseline.take(),
             outline: std::mem::take(&mut runs[0].outline),
-            runs: runs
-                .iter()
-                .map(|run| SideRun {
-                    path: run.run.source.path.clone(),
-                    format: run.run.source.format.clone(),
-                    rhythm: run.run.headline(),
-                    n_losses: run.run.losses.len(),
+            runs: (runs.into_iter())
+                .map(|MeasuredRun { path, format, rhythm, n_losses, .. }| SideRun {
+                    path,
+                    format,
+                    rhythm,
+                    n_losses,
                 })
                 .collect(),
         }
@@ -434,19 +452,17 @@ fn presences(shares: &[f64]) -> Vec<Presence> {
 }
 
 fn issue_rows(sides: &[Vec<MeasuredRun>]) -> Vec<IssueRow> {
-    fn of(run: &MeasuredRun) -> impl Iterator<Item = &Issue> {
-        run.run.issues.iter().flat_map(|found| &found.issues)
-    }
-    let gain = |issue: &Issue| issue.gain.map_or(0.0, |gain| gain.of_run);
-    let mut found: BTreeMap<&'static str, Vec<&Issue>> = BTreeMap::new();
-    for issue in sides.iter().flatten().flat_map(of) {
+    let mut found: BTreeMap<&'static str, Vec<&MeasuredIssue>> = BTreeMap::new();
+    for issue in sides.iter().flatten().flat_map(|run| &run.issues) {
         found.entry(issue.id).or_default().push(issue);
     }
     let mut rows: Vec<IssueRow> = Vec::new();
     for (id, issues) in found {
-        let Some(gravest) = issues.iter().max_by(|a, b| gain(a).total_cmp(&gain(b))) else { continue };
-        let shares = shares(sides, |run| of(run).any(|issue| issue.id == id));
-        let gain_of = |run: &MeasuredRun| of(run).find(|issue| issue.id == id).map_or(0.0, gain);
+        let Some(gravest) = issues.iter().max_by(|a, b| a.gain.total_cmp(&b.gain)) else { continue };
+        let shares = shares(sides, |run| run.issues.iter().any(|issue| issue.id == id));
+        let gain_of = |run: &MeasuredRun| {
+            run.issues.iter().find(|issue| issue.id == id).map_or(0.0, |issue| issue.gain)
+        };
         let gains: Vec<f64> =
             sides.iter().map(|runs| runs.iter().map(gain_of).sum::<f64>() / runs.len() as f64).collect();
         rows.push(IssueRow {
@@ -455,7 +471,7 @@ fn issue_rows(sides: &[Vec<MeasuredRun>]) -> Vec<IssueRow> {
             text: gravest.text.clone(),
             gain_changes: gains[1..].iter().map(|gain| gain - gains[0]).collect(),
             gains,
-            advice: gravest.advice,
+            advice: gravest.advice.clone(),
             changes: presences(&shares),
             shares,
         });
@@ -468,9 +484,9 @@ fn issue_rows(sides: &[Vec<MeasuredRun>]) -> Vec<IssueRow> {
 
 fn label_rows(sides: &[Vec<MeasuredRun>]) -> Vec<LabelRow> {
     let labels: BTreeSet<&'static str> =
-        sides.iter().flatten().flat_map(|run| run.run.categories.iter().flatten().copied()).collect();
+        sides.iter().flatten().flat_map(|run| run.labels.iter().copied()).collect();
     let rows = labels.into_iter().map(|label| {
-        let shares = shares(sides, |run| run.run.categories.iter().flatten().any(|has| *has == label));
+        let shares = shares(sides, |run| run.labels.contains(&label));
         LabelRow { label, changes: presences(&shares), shares }
     });
     rows.collect()
@@ -495,6 +511,9 @@ fn size_rows(sides: &[Vec<MeasuredRun>]) -> Vec<SizesRow> {
 /// The files of all sides, and how many were left out. A file is known by its path; where runs have it in folders of their own, by a name
 /// that no other file of a run has.
 fn file_rows(sides: &[Vec<MeasuredRun>]) -> (Vec<FileRow>, usize) {
+    if sides.iter().flatten().any(|run| run.baseline.is_some()) {
+        return (Vec::new(), 0);
+    }
     let mut n_runs_of_path: BTreeMap<&Untrusted, usize> = BTreeMap::new();
     for path in sides.iter().flatten().flat_map(|run| &run.files).map(|file| &file.path) {
         *n_runs_of_path.entry(path).or_default() += 1;
@@ -588,7 +607,7 @@ fn notes(sides: &[Vec<MeasuredRun>]) -> Vec<String> {
     let names = |of: fn(&MeasuredRun) -> String| -> Vec<BTreeSet<String>> {
         sides.iter().map(|runs| runs.iter().map(of).collect()).collect()
     };
-    let formats = names(|run| run.run.source.format.clone());
+    let formats = names(|run| run.format.clone());
     if formats.windows(2).any(|pair| pair[0] != pair[1]) {
         let told: Vec<String> = formats
             .iter()
@@ -615,7 +634,7 @@ fn notes(sides: &[Vec<MeasuredRun>]) -> Vec<String> {
         );
     }
     for (i, runs) in sides.iter().enumerate() {
-        let n_losses: usize = runs.iter().map(|run| run.run.losses.len()).sum();
+        let n_losses: usize = runs.iter().map(|run| run.n_losses).sum();
         if n_losses > 0 {
             notes.push(format!(
                 "{} is not whole: {} (see `iotide info`).",
@@ -623,6 +642,9 @@ fn notes(sides: &[Vec<MeasuredRun>]) -> Vec<String> {
                 text::counted(n_losses as u64, "loss")
             ));
         }
+    }
+    if sides.iter().flatten().any(|run| run.baseline.is_some()) {
+        notes.push("A baseline has no files: they are not compared.".to_owned());
     }
     if sides.iter().flatten().any(|run| run.rhythms_unknown) {
         notes.push("Standard input is read once: the rhythm of its files is not known.".to_owned());

@@ -29,9 +29,9 @@ pub use crate::{
     card::{Bandwidth, JobCard, SlowRank},
     checkpoint::{CheckpointAdvice, CheckpointDocument, CheckpointsNow, CheckpointsSeen, SimulatedEntry},
     compare::{
-        Change as SideChange, CompareDocument, CompareSettings, FileRhythm, FileRow, FileValues, IssueRow,
-        LabelRow, MeasuredRun, Outline, Presence, Quantity, QuantityRow, Side, SideRun, SizesRow, Values,
-        Verdict as SideVerdict,
+        Baseline, BaselineError, Change as SideChange, CompareDocument, CompareSettings, FileRhythm, FileRow,
+        FileValues, HistoryDocument, HistoryPoint, IssueRow, LabelRow, MeasuredRun, Outline, Presence,
+        Quantity, QuantityRow, Side, SideRun, SizesRow, Values, Verdict as SideVerdict,
     },
     config::{ConfigReport, SettingEntry},
     decisions::{DecisionEntry, DecisionList, EffectEntry, HarmedJob, Judged, RuleEntry, RulePlace},

@@ -3,25 +3,30 @@
 use std::path::PathBuf;
 
 use iotide_api::{
-    CompareDocument, CompareOptions, CompareSettings, ComparedRun, Error, Input, MeasuredRun, Quantity,
-    WhyEntry, WhyOptions, by_application, compare_measured, measure, why_each,
+    CompareDocument, CompareOptions, CompareSettings, ComparedRun, Error, HistoryDocument, Input,
+    MeasuredRun, Quantity, WhyEntry, WhyOptions, by_application, compare_measured, measure, why_each,
 };
 
 use super::advice::advised;
 use super::analysis::AnalysisArgs;
-use super::document::DocumentArgs;
 use super::input::InputArgs;
 use super::settings::SettingsArgs;
 use super::why::StorageArgs;
 use crate::ExitStatus;
 use crate::config::Config;
-use crate::ui::Ui;
+use crate::ui::{Hint, Ui};
+
+use self::baseline::BaselineArgs;
+use self::output::CompareOutputArgs;
+
+mod baseline;
+mod output;
 
 /// Compare runs: what differs, and by how much
 ///
 /// The first run, A, is what the others are compared with: their bytes, times, operations, request sizes, periods, issues, labels and
 /// files. With --with, the runs before it are one side and the runs after it the other; a side is then its median, and a difference counts
-/// only if it is larger than the noise of the runs.
+/// only if it is larger than the noise of the runs. With --baseline, the first side is a file of figures that --save-baseline wrote.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompareArgs {
@@ -45,6 +50,8 @@ pub(crate) struct CompareArgs {
     why: bool,
     #[command(flatten)]
     storage: StorageArgs,
+    #[command(flatten)]
+    baseline: BaselineArgs,
     /// Exit with status 1 if something got worse by more than PERCENT
     #[arg(long, value_name = "PERCENT", value_parser = percent, help_heading = "Checking")]
     worse_than: Option<f64>,
@@ -56,7 +63,7 @@ pub(crate) struct CompareArgs {
     #[command(flatten)]
     settings: SettingsArgs,
     #[command(flatten)]
-    output: DocumentArgs,
+    output: CompareOutputArgs,
 }
 
 /// Grouping of runs into sides.
@@ -71,6 +78,9 @@ Examples:
   iotide compare before.darshan after.darshan
   iotide compare before.darshan after.darshan -o compare.html        as a page
   iotide compare base/*.darshan --with new/*.darshan --worse-than 10 in CI: status 1 if it got worse by more than 10 %
+  iotide compare runs/*.darshan --save-baseline base.json            the figures alone, for later
+  iotide compare --baseline base.json new/*.darshan --worse-than 10 --format markdown >> \"$GITHUB_STEP_SUMMARY\"
+  iotide compare --history baselines -o history.html                 how the figures went from commit to commit
   iotide compare before.csv after.csv --storage servers.csv          and whether it was the program, others or the storage
   iotide compare --by application logs/*.darshan                     each application beside the others
 
@@ -85,6 +95,9 @@ pub(crate) fn run(ui: &mut Ui, args: &CompareArgs) -> anyhow::Result<ExitStatus>
     if let Some(threshold) = args.worse_than {
         how.threshold = threshold;
     }
+    if args.baseline.history {
+        return history(ui, args, &how);
+    }
     let options = CompareOptions {
         open: args.input.options()?,
         run: args.analysis.config(),
@@ -92,26 +105,7 @@ pub(crate) fn run(ui: &mut Ui, args: &CompareArgs) -> anyhow::Result<ExitStatus>
         issues: settings.issues,
         settings: how,
     };
-    let with = if args.with.is_empty() { Vec::new() } else { args.input.runs_of(&args.with) };
-    let n_runs = args.input.runs().len() + with.len();
-    let mut measured = |runs: Vec<iotide_api::Input>, first: usize| -> anyhow::Result<Vec<MeasuredRun>> {
-        let mut side = Vec::new();
-        for (i, input) in runs.iter().enumerate() {
-            ui.progress(format_args!("reading {} ({} of {n_runs})", input.name(), first + i + 1));
-            // A comparison without one of its runs would be another one: the first that fails ends it.
-            side.push(measure(input, &options).map_err(advised)?);
-        }
-        Ok(side)
-    };
-    let named = measured(args.input.runs(), 0)?;
-    let sides = match (args.by, args.with.is_empty()) {
-        (By::Application, _) => by_application(named),
-        (By::Run, true) => named.into_iter().map(|run| vec![run]).collect(),
-        (By::Run, false) => {
-            let first = named.len();
-            vec![named, measured(with, first)?]
-        }
-    };
+    let Some(sides) = sides(ui, args, &options)? else { return Ok(ExitStatus::Done) };
     let mut document = compare_measured(sides, &options).map_err(advised)?;
     if args.why || args.storage.is_named() {
         let first = args.input.runs();
@@ -130,6 +124,62 @@ pub(crate) fn run(ui: &mut Ui, args: &CompareArgs) -> anyhow::Result<ExitStatus>
         return Ok(ExitStatus::Worse);
     }
     Ok(ExitStatus::Done)
+}
+
+/// Measures the runs of all sides, and saves the figures of the last one where that is asked for; `None` if nothing else is.
+fn sides(
+    ui: &mut Ui,
+    args: &CompareArgs,
+    options: &CompareOptions,
+) -> anyhow::Result<Option<Vec<Vec<MeasuredRun>>>> {
+    if args.storage.is_named() && args.baseline.is_used() {
+        return Err(anyhow::anyhow!(
+            "a baseline has figures, and no times: it cannot be compared with the storage's load"
+        ))
+        .hint("`--with` compares runs with runs");
+    }
+    // First: a baseline that cannot be read costs no reading of runs.
+    let baseline = args.baseline.read()?;
+    let with = if args.with.is_empty() { Vec::new() } else { args.input.runs_of(&args.with) };
+    let n_runs = args.input.runs().len() + with.len();
+    let mut measured = |runs: Vec<Input>, first: usize| -> anyhow::Result<Vec<MeasuredRun>> {
+        let mut side = Vec::new();
+        for (i, input) in runs.iter().enumerate() {
+            ui.progress(format_args!("reading {} ({} of {n_runs})", input.name(), first + i + 1));
+            // A comparison without one of its runs would be another one: the first that fails ends it.
+            side.push(measure(input, options).map_err(advised)?);
+        }
+        Ok(side)
+    };
+    let named = measured(args.input.runs(), 0)?;
+    let sides = match (args.by, args.with.is_empty()) {
+        _ if baseline.is_some() => baseline.into_iter().chain([named]).collect(),
+        (By::Application, _) => by_application(named),
+        (By::Run, true) if args.baseline.saves() => vec![named],
+        (By::Run, true) => named.into_iter().map(|run| vec![run]).collect(),
+        (By::Run, false) => {
+            let first = named.len();
+            vec![named, measured(with, first)?]
+        }
+    };
+    if let Some(last) = sides.last() {
+        args.baseline.save(ui, last)?;
+    }
+    let is_all = args.baseline.saves() && sides.len() == 1;
+    Ok((!is_all).then_some(sides))
+}
+
+/// Shows how figures went from baseline to baseline; the status tells of the last one.
+fn history(ui: &mut Ui, args: &CompareArgs, how: &CompareSettings) -> anyhow::Result<ExitStatus> {
+    let baselines = baseline::read_all(args.input.paths())?;
+    let Some(document) = HistoryDocument::new(&baselines, how) else {
+        return Err(anyhow::anyhow!("a history needs two baselines or more, not {}", baselines.len()))
+            .hint("`iotide compare RUNS --save-baseline FILE` writes one");
+    };
+    args.output.deliver_history(ui, &document)?;
+    let last = document.history.last();
+    let is_worse = args.worse_than.is_some() && last.is_some_and(|point| !point.worse.is_empty());
+    Ok(if is_worse { ExitStatus::Worse } else { ExitStatus::Done })
 }
 
 /// Says of each side of the same application why it took longer than the first: by its run in the middle.

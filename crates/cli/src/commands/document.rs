@@ -26,6 +26,11 @@ pub(super) struct DocumentArgs {
 }
 
 impl DocumentArgs {
+    /// Returns the same as if these options had been given.
+    pub(super) fn new(format: Form, output: Option<PathBuf>, svg: Option<PathBuf>) -> Self {
+        Self { format, output, svg }
+    }
+
     /// Whether anyone will look at pictures.
     pub(super) fn wants_pictures(&self) -> bool {
         self.svg.is_some() || self.page().is_some()

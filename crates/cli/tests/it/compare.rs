@@ -2,7 +2,7 @@ use crate::page_script::played_on;
 use crate::util::Dir;
 
 /// Bursts of 4 ranks every `period` seconds, each write lasting `seconds`.
-fn run(n_ranks: usize, period: f64, seconds: f64, bytes: u64, folder: &str) -> String {
+pub fn run(n_ranks: usize, period: f64, seconds: f64, bytes: u64, folder: &str) -> String {
     let mut table = format!("# nprocs={n_ranks}\n# exe=/opt/lmp -in x\nrank,op,start,end,bytes,file\n");
     for (rank, step) in (0..n_ranks).flat_map(|rank| (0..20).map(move |step| (rank, step))) {
         let start = period * step as f64;

@@ -87,6 +87,9 @@ mod info;
 /// `iotide compare`: what differs, what is noise, and the status for CI.
 mod closed_loop;
 mod compare;
+
+/// `iotide compare` with files of figures: the gate, its summary, and the history.
+mod compare_baseline;
 mod measure;
 
 mod checkpoint;
@@ -96,11 +99,11 @@ mod doctor;
 /// `iotide convert`: forms, losses, and what is left behind when it fails.
 mod convert;
 
-/// Turns across machines: keys, mounts and layouts.
-mod turns;
-
 /// `iotide convert --hash-names`: nothing of a name is left, and an analysis is the same.
 mod convert_names;
+
+/// Turns across machines: keys, mounts and layouts.
+mod turns;
 
 /// `iotide arbiter` and `iotide sets`: programs that take turns, and that go on alone.
 mod arbiter;

@@ -16,6 +16,10 @@ fn run(header: &str) -> String {
 fn pages(dir: &Dir) -> Vec<String> {
     dir.write("a.csv", run("# nprocs=4\n# user=ann\n# exe=/opt/lmp -in big.in\n# start_time=1700000000\n"));
     dir.write("b.csv", run("").replace(",2000,", ",3000000,"));
+    for run in ["a", "b"] {
+        let [trace, figures] = ["csv", "json"].map(|end| format!("{run}.{end}"));
+        dir.iotide(["compare", &trace, "--save-baseline", &figures]).exits_with(0);
+    }
     dir.write("tree.jsonl", model_page::tree());
     dir.write("grid.jsonl", model_page::grid());
     dir.write("jobs.json", simulate::JOBS);
@@ -29,6 +33,7 @@ fn pages(dir: &Dir) -> Vec<String> {
         ("report", vec!["report", "a.csv"]),
         ("report-runs", vec!["report", "a.csv", "b.csv", "--method", "dft"]),
         ("compare", vec!["compare", "a.csv", "b.csv"]),
+        ("compare-history", vec!["compare", "--history", "a.json", "b.json"]),
         ("why", vec!["why", "run.csv", "--history", "earlier", "--storage", "servers.csv"]),
         ("model", vec!["model", "tree.jsonl"]),
         ("model-map", vec!["model", "grid.jsonl"]),

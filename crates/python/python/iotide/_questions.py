@@ -51,8 +51,11 @@ def report(path: Any, *more: Any, progress: Progress = None, **options: Any) -> 
     return _of_traces(["report"], (path, *more), options, progress)
 
 
-def compare(a: Any, b: Any, *more: Any, progress: Progress = None, **options: Any) -> Answer:
-    """Compares runs with the first one (``iotide compare``); ``with_=[…]`` names the runs of the other side."""
+def compare(a: Any, b: Any = (), *more: Any, progress: Progress = None, **options: Any) -> Answer:
+    """Compares runs with the first one (``iotide compare``); ``with_=[…]`` names the runs of the other side.
+
+    With ``baseline="base.json"`` the file has the figures of the first side, and one run is enough.
+    """
     return _of_traces(["compare"], (a, b, *more), options, progress)
 
 

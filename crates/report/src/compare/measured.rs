@@ -7,12 +7,21 @@ use iotide_trace::{AccessSizes, ActivitySums, Layer, Op, StepSignal};
 
 use super::Quantity;
 use crate::activity::Activity;
+use crate::issue::Issue;
 use crate::{LabelledRun, Run};
 
 /// A run in the numbers by which it is compared.
 #[derive(Clone, Debug)]
 pub struct MeasuredRun {
-    pub(super) run: Run,
+    pub(super) path: Untrusted,
+    pub(super) format: String,
+    /// Its rhythm, in one sentence.
+    pub(super) rhythm: String,
+    pub(super) n_losses: usize,
+    pub(super) issues: Vec<MeasuredIssue>,
+    pub(super) labels: Vec<&'static str>,
+    /// Label of the baseline that its figures are from, if they are from one: then nothing is known of its files.
+    pub(super) baseline: Option<Untrusted>,
     pub(super) application: Option<Untrusted>,
     pub(super) quantities: BTreeMap<Quantity, f64>,
     pub(super) files: Vec<MeasuredFile>,
@@ -22,6 +31,17 @@ pub struct MeasuredRun {
     pub(super) outline: Outline,
     /// Whether nobody could look at the files one by one.
     pub(super) rhythms_unknown: bool,
+}
+
+/// An I/O issue of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct MeasuredIssue {
+    pub(super) id: &'static str,
+    pub(super) severity: &'static str,
+    /// The share of the run that a fix would save; 0 if it is not known.
+    pub(super) gain: f64,
+    pub(super) text: String,
+    pub(super) advice: String,
 }
 
 /// Use of one file of a run.
@@ -92,13 +112,31 @@ impl MeasuredRun {
             sizes: sizes(sums),
             outline: Outline::of(reads, writes),
             rhythms_unknown: rhythms.is_none(),
-            run,
+            issues: run.issues.iter().flat_map(|found| &found.issues).map(MeasuredIssue::from).collect(),
+            labels: run.categories.clone().unwrap_or_default(),
+            rhythm: run.headline(),
+            n_losses: run.losses.len(),
+            baseline: None,
+            path: run.source.path,
+            format: run.source.format,
         }
     }
 
     /// The program, by which runs are put together.
     pub fn application(&self) -> Option<&Untrusted> {
         self.application.as_ref()
+    }
+}
+
+impl From<&Issue> for MeasuredIssue {
+    fn from(issue: &Issue) -> Self {
+        Self {
+            id: issue.id,
+            severity: issue.severity,
+            gain: issue.gain.map_or(0.0, |gain| gain.of_run),
+            text: issue.text.clone(),
+            advice: issue.advice.to_owned(),
+        }
     }
 }
 

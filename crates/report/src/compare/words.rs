@@ -3,8 +3,8 @@
 use iotide_look::text::{self, Rows, counted, percent, wrap};
 
 use super::{
-    Change, CompareDocument, FileRow, FileValues, Presence, Quantity, QuantityRow, Side, SideWhy, Values,
-    Verdict,
+    Change, CompareDocument, FileRow, FileValues, Presence, Quantity, QuantityRow, Side, SideRun, SideWhy,
+    Values, Verdict,
 };
 use crate::Ink;
 use crate::why::WhyEntry;
@@ -206,6 +206,14 @@ impl Side {
     /// Which runs these are.
     pub fn in_words(&self) -> String {
         let first = &self.runs[0];
+        let runs = self.runs_in_words(first);
+        match &self.baseline {
+            Some(label) => format!("baseline {}, {runs}", label.for_terminal()),
+            None => runs,
+        }
+    }
+
+    fn runs_in_words(&self, first: &SideRun) -> String {
         match self.runs.as_slice() {
             [_] => format!("{} ({}): {}", first.path.for_terminal(), first.format, first.rhythm),
             runs => {
@@ -314,7 +322,7 @@ fn factor(ratio: f64) -> String {
 }
 
 /// Columns that stand below each other, the first to the left and the others to the right.
-fn aligned(lines: &[Vec<String>], ink: Ink) -> String {
+pub(super) fn aligned(lines: &[Vec<String>], ink: Ink) -> String {
     let n_columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
