@@ -14,6 +14,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A port of this machine that nobody has, and that the system gives to nobody who does not ask for it: another program can be set to listen there
@@ -83,6 +84,43 @@ pub fn skip(missing: Missing, what: &str) {
         if let Err(error) = written.and_then(|mut file| file.write_all(line.as_bytes())) {
             panic!("cannot log a skipped test to {}: {error}", log.display());
         }
+    }
+}
+
+/// Returns whether this test may act as another user, which needs root; if not, says that it is skipped.
+#[cfg(unix)]
+pub fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    if !is_root {
+        skip(Missing::Data, "of another user: this needs root");
+    }
+    is_root
+}
+
+/// A process that is ended when this is dropped.
+#[cfg(unix)]
+#[derive(Debug)]
+pub struct Alive(pub Child);
+
+#[cfg(unix)]
+impl Alive {
+    /// Starts one of a user, which sleeps.
+    ///
+    /// # Panics
+    /// If it cannot be started: only root can do so for another user.
+    pub fn of(uid: u32) -> Self {
+        use std::os::unix::process::CommandExt;
+        let started = Command::new("sleep").arg("600").uid(uid).stdin(Stdio::null()).spawn();
+        Self(started.unwrap_or_else(|error| panic!("cannot start sleep as user {uid}: {error}")))
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Alive {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

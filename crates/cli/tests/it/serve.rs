@@ -495,7 +495,7 @@ fn beside_a_daemon_record_sums_up_no_remains() {
 #[test]
 fn another_user_sees_nothing_of_a_job() {
     let Some(setpriv) = program("setpriv") else { return };
-    if !rustix::process::geteuid().is_root() {
+    if !iotide_testkit::is_root() {
         return;
     }
     let dir = FreshDir::new("serve-others");

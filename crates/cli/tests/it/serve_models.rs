@@ -327,7 +327,7 @@ fn a_binary_without_a_build_id_is_known_all_the_same() {
 #[test]
 fn models_of_another_user_are_not_told() {
     let Some(setpriv) = program("setpriv") else { return };
-    if !rustix::process::geteuid().is_root() {
+    if !iotide_testkit::is_root() {
         return;
     }
     use std::os::unix::fs::PermissionsExt;

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use iotide_testkit::{Missing, program, skip};
+use iotide_testkit::{Missing, is_root, program, skip};
 
 use crate::stage_faults::{Chance, said, version, version_of};
 use crate::util::{Dir, Outcome};
@@ -23,8 +23,7 @@ pub(crate) fn is_among_mounts(test: &str) -> bool {
     if std::env::var_os(AMONG_MOUNTS).is_some() {
         return true;
     }
-    if !rustix::process::geteuid().is_root() {
-        skip(Missing::Data, "of the right to mount");
+    if !is_root() {
         return false;
     }
     let Some(unshare) = program("unshare") else { return false };

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use iotide_testkit::{FreshDir, Missing, program, skip};
+use iotide_testkit::{FreshDir, is_root, program};
 
 const IOTIDE: &str = env!("CARGO_BIN_EXE_iotide");
 
@@ -90,8 +90,8 @@ fn a_program_that_ends_at_once_has_its_results_brought_away_and_what_cannot_be_i
 #[test]
 fn the_epilog_brings_away_as_its_user_what_a_killed_job_left_for_as_long_as_it_may() {
     let Some(setpriv) = program("setpriv") else { return };
-    if !rustix::process::geteuid().is_root() {
-        return skip(Missing::Data, "of a right to be another user");
+    if !is_root() {
+        return;
     }
     let dir = FreshDir::new("stage-epilog");
     for folder in ["buffers", "buffers/17", "buffers/17/scratch", "results"] {

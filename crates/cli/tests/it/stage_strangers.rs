@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use iotide_testkit::{Missing, skip};
+use iotide_testkit::{Missing, is_root, skip};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::stage::{ONCE, pair, stage};
@@ -15,14 +15,6 @@ use crate::util::Dir;
 
 const USER: u32 = 65534;
 const VICTIM: u32 = 65533;
-
-fn is_root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        skip(Missing::Data, "of a right to be another user");
-    }
-    is_root
-}
 
 fn write_as(path: &Path, contents: &str, owner: u32, mode: u32) {
     fs::write(path, contents).unwrap();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use flate2::{Compression, write::GzEncoder};
-use iotide_testkit::{FreshDir, Missing, program, skip};
+use iotide_testkit::{FreshDir, is_root, program};
 
 use crate::util::bursts;
 
@@ -188,15 +188,6 @@ fn library() -> PathBuf {
         .map(|name| here.join(name))
         .find(|path| path.exists())
         .unwrap()
-}
-
-/// Whether this test may become another user; says that it is skipped if not.
-fn is_root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        skip(Missing::Program, "root");
-    }
-    is_root
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use iotide_testkit::{Missing, program, skip};
+use iotide_testkit::{is_root, program};
 use iotide_wire::{GateHello, GateMessage};
 
 use crate::util::Dir;
@@ -151,8 +151,8 @@ for i in range(300):
 
 #[test]
 fn what_was_asked_for_by_those_who_have_gone_counts() {
-    if !rustix::process::geteuid().is_root() {
-        return skip(Missing::Program, "root");
+    if !is_root() {
+        return;
     }
     let (Some(setpriv), true) = (program("setpriv"), Path::new("/usr/bin/python3").exists()) else { return };
     let dir = Dir::new();

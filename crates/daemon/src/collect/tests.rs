@@ -1,12 +1,10 @@
 //! Users who mean harm beside one who does not, at the directory of pages.
 
 use std::os::unix::fs::chown;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 
 use iotide_ledger::Limits;
-use iotide_testkit::FreshDir;
+use iotide_testkit::{Alive, FreshDir, is_root};
 use iotide_wire::Op;
 use iotide_wire::page::{About as PageAbout, PageLayer, Texts, lane_at, word};
 
@@ -87,32 +85,9 @@ impl Site {
     }
 }
 
-/// A process of a user that runs until it is dropped.
-struct Alive(Child);
-
-impl Alive {
-    fn of(uid: u32) -> Self {
-        Self(Command::new("sleep").arg("600").uid(uid).stdin(Stdio::null()).spawn().unwrap())
-    }
-
-    fn process(&self) -> (u32, u64, u64) {
-        (self.0.id(), Proc("/proc".into()).started(self.0.id()).unwrap(), 0)
-    }
-}
-
-impl Drop for Alive {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn is_root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        iotide_testkit::skip(iotide_testkit::Missing::Program, "to be run as root");
-    }
-    is_root
+/// Facts about a process that runs, for its page.
+fn process(alive: &Alive) -> (u32, u64, u64) {
+    (alive.0.id(), Proc("/proc".into()).started(alive.0.id()).unwrap(), 0)
 }
 
 #[test]
@@ -123,9 +98,9 @@ fn pages_of_one_user_do_not_keep_out_the_job_of_another() {
     let mut site = Site::new(Limits::default().with_jobs(32));
     let (alive, victim) = (Alive::of(NOBODY), Alive::of(1));
     for index in 0..40 {
-        site.write(&format!("u{index:02}"), NOBODY, alive.process(), 1);
+        site.write(&format!("u{index:02}"), NOBODY, process(&alive), 1);
     }
-    site.write("victim", 1, victim.process(), 1);
+    site.write("victim", 1, process(&victim), 1);
     let jobs = site.round();
     assert!(jobs.contains(&("victim".to_owned(), 1)), "{jobs:?}");
     assert_eq!(
@@ -173,10 +148,10 @@ fn sparse_pages_with_many_lanes_do_not_slow_down_the_reading_of_another_users() 
     let mut site = Site::new(Limits::default());
     let (alive, victim) = (Alive::of(NOBODY), Alive::of(1));
     for index in 0..200 {
-        site.write(&format!("u{index:03}"), NOBODY, alive.process(), MAX_LANES);
+        site.write(&format!("u{index:03}"), NOBODY, process(&alive), MAX_LANES);
     }
     site.round();
-    site.write("victim", 1, victim.process(), 4);
+    site.write("victim", 1, process(&victim), 4);
     let mut seen = 0;
     for round in 1..=4 {
         let jobs = site.round();
@@ -202,7 +177,7 @@ fn files_of_one_user_that_are_no_pages_do_not_hide_the_page_of_another() {
         chown(&path, Some(NOBODY), None).unwrap();
     }
     site.round();
-    site.write("victim", 1, victim.process(), 1);
+    site.write("victim", 1, process(&victim), 1);
     assert_eq!(site.round(), [("victim".to_owned(), 1)]);
     assert_eq!(site.losses(), [(Refusal::FilesOfUser, 500)], "it is said that some are not looked at");
     assert_eq!(site.collector.strangers.len(), STRANGERS_OF_USER);
@@ -216,7 +191,7 @@ fn processes_beyond_the_pages_of_their_user_wait_are_named_and_are_counted_later
     let mut site = Site::new(Limits { pages_of_user: 3, ..Limits::default() });
     let alive = Alive::of(NOBODY);
     for index in 0..5 {
-        site.write(&format!("u{index}"), NOBODY, alive.process(), 1);
+        site.write(&format!("u{index}"), NOBODY, process(&alive), 1);
     }
     for _ in 0..2 * TRIES {
         assert_eq!(site.round().len(), 3);
@@ -238,8 +213,8 @@ fn descriptors_are_shared_and_pages_that_find_none_wait_for_them() {
     let mut site = Site::new(Limits::default());
     site.collector.descriptors = Shares::among_users(32);
     let (mut alive, victim) = (Alive::of(NOBODY), Alive::of(1));
-    (0..100).for_each(|index| site.write(&format!("u{index:02}"), NOBODY, alive.process(), 1));
-    site.write("victim", 1, victim.process(), 1);
+    (0..100).for_each(|index| site.write(&format!("u{index:02}"), NOBODY, process(&alive), 1));
+    site.write("victim", 1, process(&victim), 1);
     let jobs = site.round();
     assert!(jobs.contains(&("victim".to_owned(), 1)), "{jobs:?}");
     assert_eq!(jobs.len(), 9, "a quarter of the places are one user's");

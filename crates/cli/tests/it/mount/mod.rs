@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use iotide_testkit::{FreshDir, Missing, program, skip};
+use iotide_testkit::{FreshDir, Missing, is_root, program, skip};
 use serde_json::Value;
 
 /// A directory that is shown elsewhere, until this is dropped.
@@ -459,9 +459,8 @@ impl Drop for OwnFuse {
 
 #[test]
 fn without_root_it_serves_the_one_who_mounts() {
-    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
-    if !is_root {
-        return skip(Missing::Data, "of another user: this needs root");
+    if !is_root() {
+        return;
     }
     let Some(fuse) = OwnFuse::new() else { return };
     const NOBODY: u32 = 65534;

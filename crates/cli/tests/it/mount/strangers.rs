@@ -14,14 +14,6 @@ fn mount(options: &[&str]) -> Option<Mount> {
     Some(mount)
 }
 
-fn is_root() -> bool {
-    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
-    if !is_root {
-        skip(Missing::Data, "of another user: this needs root");
-    }
-    is_root
-}
-
 /// A Python program to be run as a user in the folder that is shown.
 fn python_as(uid: u32, mount: &Mount, script: &str) -> Option<Command> {
     // One that every user may run, whatever this user has on the path.

@@ -125,7 +125,7 @@ fn an_alarm_is_told_once_and_its_end_once_also_by_a_daemon_that_was_killed() {
 #[test]
 fn receivers_of_the_site_hear_of_users_alarms_only_if_settings_say_so() {
     let Some(setpriv) = program("setpriv") else { return };
-    if !rustix::process::geteuid().is_root() {
+    if !iotide_testkit::is_root() {
         return;
     }
     for (setting, heard) in [("none", vec![Value::Null]), ("site", vec![65534.into(), Value::Null])] {
@@ -283,7 +283,7 @@ fn rules_come_and_go_by_the_page_and_other_sites_change_none() {
 
 fn another_user_has_rules_of_its_own(dir: &FreshDir) {
     let Some(setpriv) = program("setpriv") else { return };
-    if !rustix::process::geteuid().is_root() {
+    if !iotide_testkit::is_root() {
         return;
     }
     let iotide = dir.join("iotide");

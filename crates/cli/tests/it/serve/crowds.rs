@@ -5,10 +5,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use iotide_testkit::{FreshDir, Missing, program, skip};
+use iotide_testkit::{Alive, FreshDir, Missing, is_root, program, skip};
 use iotide_wire::page::{About, PageText, Texts, lane_at};
 
 use super::{Daemon, IOTIDE, unix_get};
@@ -16,22 +16,6 @@ use super::{Daemon, IOTIDE, unix_get};
 /// One means harm, the other does not.
 const ATTACKER: u32 = 65534;
 const VICTIM: u32 = 1;
-
-/// A process that is ended when dropped.
-struct Alive(Child);
-
-impl Alive {
-    fn of(uid: u32) -> Self {
-        Self(Command::new("sleep").arg("600").uid(uid).stdin(Stdio::null()).spawn().unwrap())
-    }
-}
-
-impl Drop for Alive {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// Writes the page of a process that runs.
 fn forge(pages: &Path, job: &str, uid: u32, process: &Alive) {
@@ -47,14 +31,6 @@ fn forge(pages: &Path, job: &str, uid: u32, process: &Alive) {
     chown(&path, Some(uid), None).unwrap();
     // Last, as the tracer does: what is not whole yet is looked at again.
     file.write_all_at(&about.whole_header(1), 0).unwrap();
-}
-
-fn is_root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        skip(Missing::Data, "of another user: to be run as root");
-    }
-    is_root
 }
 
 #[test]

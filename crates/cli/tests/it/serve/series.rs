@@ -137,7 +137,7 @@ fn metrics_of_a_job_over_time_end_with_its_totals_and_survive_the_daemon() {
 #[test]
 fn others_do_not_see_the_series_of_a_job() {
     let (Some(setpriv), Some(curl)) = (program("setpriv"), program("curl")) else { return };
-    if !rustix::process::geteuid().is_root() {
+    if !iotide_testkit::is_root() {
         return;
     }
     let dir = FreshDir::new("serve-series-others");

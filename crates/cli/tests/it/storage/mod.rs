@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use iotide_testkit::{Missing, program, skip};
+use iotide_testkit::{is_root, program};
 
 pub(crate) use ceph::Ceph;
 pub(crate) use gluster::Gluster;
@@ -26,11 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Whether servers and their clients can be started here.
 fn has_servers(programs: &[&str]) -> bool {
-    if !rustix::process::geteuid().is_root() {
-        skip(Missing::Data, "of servers: this needs root");
-        return false;
-    }
-    crate::mount::has_fuse() && programs.iter().all(|name| program(name).is_some())
+    is_root() && crate::mount::has_fuse() && programs.iter().all(|name| program(name).is_some())
 }
 
 /// Takes away what a test has started and mounted when the test is over, also if it is killed.
