@@ -55,16 +55,7 @@ pub(crate) fn read(
 ) -> Result<TraceInfo, Fault> {
     let mut scanner = Scanner::new(input.into_read());
     let mut decoder = Decoder::new(processes);
-    let mut line_number = 0;
-    loop {
-        line_number += 1;
-        let Some((line, len)) = scanner.line(LONGEST_LINE)? else { break };
-        let flow = decoder.line(line, line_number, sink);
-        scanner.advance(len);
-        if flow.is_break() {
-            break;
-        }
-    }
+    let _ = scanner.lines(LONGEST_LINE, |line, number| decoder.line(line, number, sink))?;
     let (info, counted) = decoder.finish(sink);
     census.add(counted);
     Ok(info)

@@ -48,14 +48,8 @@ pub(crate) fn recognises(head: &[u8]) -> bool {
 pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
     let mut scanner = Scanner::new(input.into_read());
     let mut decoder = Decoder::default();
-    let mut number = 0;
-    let mut flow = ControlFlow::Continue(());
-    while flow.is_continue() {
-        number += 1;
-        let Some((line, len)) = scanner.line(LONGEST_LINE)? else { break };
-        flow = decoder.line(line.trim_ascii(), Place::Line(number), sink);
-        scanner.advance(len);
-    }
+    let (flow, number) = scanner
+        .lines(LONGEST_LINE, |line, number| decoder.line(line.trim_ascii(), Place::Line(number), sink))?;
     if flow.is_continue() {
         let _ = decoder.end_of_brick(Place::Line(number), sink);
     }

@@ -1,6 +1,7 @@
 //! A window that slides over a stream of bytes.
 
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 
 /// Bytes in front of some texts in UTF-8.
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -113,6 +114,25 @@ impl Scanner {
                 return Ok((len > 0).then(|| (&self.buffer[self.at..self.at + len], len)));
             }
             self.want_more(limit)?;
+        }
+    }
+
+    /// Hands over every line with its number, from 1 on, until one breaks. Returns what the last one returned, and its number; behind the last line, that is one
+    /// more than there are.
+    pub(crate) fn lines(
+        &mut self,
+        limit: usize,
+        mut take: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+    ) -> io::Result<(ControlFlow<()>, u64)> {
+        let mut number = 0;
+        loop {
+            number += 1;
+            let Some((line, len)) = self.line(limit)? else { return Ok((ControlFlow::Continue(()), number)) };
+            let flow = take(line, number);
+            self.advance(len);
+            if flow.is_break() {
+                return Ok((flow, number));
+            }
         }
     }
 

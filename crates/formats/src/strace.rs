@@ -61,16 +61,7 @@ pub(crate) fn read(
     let host = if own_pid.is_some() { Vec::new() } else { name.into_bytes() };
     let mut scanner = Scanner::new(input.into_read());
     let mut decoder = Decoder::new(processes, host, own_pid.unwrap_or(0));
-    let mut number = 0;
-    loop {
-        number += 1;
-        let Some((line, len)) = scanner.line(LONGEST_LINE)? else { break };
-        let flow = decoder.line(line, number, sink);
-        scanner.advance(len);
-        if flow.is_break() {
-            break;
-        }
-    }
+    let _ = scanner.lines(LONGEST_LINE, |line, number| decoder.line(line, number, sink))?;
     Ok(decoder.finish(sink))
 }
 

@@ -46,18 +46,8 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
     let mut scanner = Scanner::new(input.into_read());
     let mut decoder =
         Decoder { files: Files::default(), losses: Losses::default(), first: None, whole: false };
-    let mut number = 0;
-    loop {
-        number += 1;
-        let Some((line, len)) = scanner.line(LONGEST_LINE)? else { break };
-        let flow = decoder.line(line, number, sink);
-        scanner.advance(len);
-        if flow.is_break() {
-            decoder.whole = true;
-            break;
-        }
-    }
-    if !decoder.whole {
+    let (flow, number) = scanner.lines(LONGEST_LINE, |line, number| decoder.line(line, number, sink))?;
+    if flow.is_continue() && !decoder.whole {
         decoder.losses.note_of_the_rest("end", Place::Line(number), || {
             "the closing bracket is missing: the end may be, too".into()
         });
