@@ -164,21 +164,10 @@ fn with_stripe(text: &[u8]) -> (&[u8], u64) {
             (b'g' | b'G', digits) => (digits, 1 << 30),
             _ => (&text[at + 1..], 1),
         };
-        let stripe = number(digits)?.checked_mul(unit)?;
+        let stripe = crate::decimal(digits)?.checked_mul(unit)?;
         (4096..=1 << 40).contains(&stripe).then_some((&text[..at], stripe))
     });
     stripe.unwrap_or((text, USUAL_STRIPE))
-}
-
-/// A number in decimal digits.
-pub(super) fn number(text: &[u8]) -> Option<u64> {
-    if text.is_empty() {
-        return None;
-    }
-    text.iter().try_fold(0u64, |sum, &digit| match digit {
-        b'0'..=b'9' => sum.checked_mul(10)?.checked_add(u64::from(digit - b'0')),
-        _ => None,
-    })
 }
 
 #[cfg(test)]

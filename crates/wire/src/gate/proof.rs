@@ -154,7 +154,7 @@ impl GateKeyText {
         match text.iter().position(|&byte| byte == b':') {
             None => Some(Self::Site(key_bytes(text)?)),
             Some(at) => {
-                let user = super::map::number(&text[..at])?;
+                let user = crate::decimal(&text[..at])?;
                 Some(Self::User(u32::try_from(user).ok()?, GateKey(key_bytes(&text[at + 1..])?)))
             }
         }
