@@ -7,7 +7,7 @@ use anyhow::bail;
 use iotide_api::{Foreseen, MeasuredJob, foresee_periods};
 use iotide_report::StorageJobs;
 use iotide_sched::act::{AtTarget, Change, Decision, JobFacts, Measure, NewPeriod, Proposal, period_changes};
-use iotide_sched::{Policy, Rules};
+use iotide_sched::{PeriodSource, Policy, Rules};
 
 use crate::closed_loop::{Executor, Look, in_words};
 use crate::control::{ask_within, say_all};
@@ -42,7 +42,7 @@ impl Executor for Target {
             .map(|job| AtTarget {
                 name: job.job.as_said().to_owned(),
                 period_s: job.period_s,
-                is_given: job.period_source.as_deref() == Some("given"),
+                is_given: job.period_source == Some(PeriodSource::Given),
             })
             .collect();
         let held = controller.held_periods(rule);

@@ -18,9 +18,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iotide_private::{OwnSocket, is_our_user};
+use iotide_sched::PeriodSource;
 
 use crate::door::{Desk, Door, Entrance, Line};
-use crate::schedule::{JobStatus, PeriodSource, Scheduler};
+use crate::schedule::{JobStatus, Scheduler};
 use crate::turns::Turns;
 
 /// A socket that is listened to; it is closed and its name goes when this does.
@@ -107,11 +108,6 @@ fn refusal(why: &str) -> String {
 fn jobs_line([policy, rules]: [&str; 2], jobs: &[JobStatus]) -> String {
     let mut line = format!("{{\"policy\":{},\"rules\":{},\"jobs\":[", quoted(policy), quoted(rules));
     for (index, job) in jobs.iter().enumerate() {
-        let source = job.source.map(|source| match source {
-            PeriodSource::Given => "given",
-            PeriodSource::Reported => "reported",
-            PeriodSource::Predicted => "predicted",
-        });
         let _ = write!(
             line,
             "{}{{\"job\":{},\"period_s\":{},\"period_source\":{},\"set\":{},\"share\":{},\"bandwidth_bps\":{:.0},\
@@ -119,7 +115,7 @@ fn jobs_line([policy, rules]: [&str; 2], jobs: &[JobStatus]) -> String {
             if index > 0 { "," } else { "" },
             quoted(&job.job),
             number(job.period_s),
-            source.map_or("null".to_owned(), quoted),
+            job.source.map_or("null".to_owned(), |source| quoted(source.name())),
             job.set.as_deref().map_or("null".to_owned(), quoted),
             number(job.share),
             job.bandwidth_bps,

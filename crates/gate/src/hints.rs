@@ -7,11 +7,10 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use iotide_sched::{AcceptedHints, HintSource, KnownJob};
+use iotide_sched::{AcceptedHints, HintSource, KnownJob, PeriodSource};
 
 use crate::job::JobName;
 use crate::process::Background;
-use crate::schedule::PeriodSource;
 
 /// How often somebody is asked.
 const EVERY: Duration = Duration::from_secs(1);

@@ -23,7 +23,7 @@ pub use crate::error::GateError;
 pub use crate::gate::{Gate, Storage};
 pub use crate::keys::{user_number, write_user_key};
 pub use crate::process::{Signals, raise_open_files};
-pub use crate::schedule::{Direction, JobStatus, PeriodSource, Permit, Scheduler, Ticket};
+pub use crate::schedule::{Direction, JobStatus, Permit, Scheduler, Ticket};
 pub use crate::turns::Turns;
 pub use iotide_private::{Share, Shares};
 

@@ -8,13 +8,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, SystemTime};
 
 use iotide_analysis::online::{Predictor, PredictorConfig};
-use iotide_sched::{IoProfile, LEAST_CONFIDENCE, Rules, parse_periods};
+use iotide_sched::{IoProfile, LEAST_CONFIDENCE, PeriodSource, Rules, parse_periods};
 use iotide_trace::{Event, Op, Rank, Timestamp};
 
 use crate::hints::HintedPeriods;
 use crate::job::JobName;
 use crate::process::Background;
-use crate::schedule::{Direction, Heard, PeriodSource, Scheduler, Served};
+use crate::schedule::{Direction, Heard, Scheduler, Served};
 use crate::turns::Turns;
 
 /// How often periods are looked at.

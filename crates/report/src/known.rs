@@ -3,7 +3,7 @@
 use iotide_analysis::online::NextPhase;
 use iotide_look::Untrusted;
 use iotide_sched::staging::Forecast;
-use iotide_sched::{KnownJob, Load};
+use iotide_sched::{KnownJob, Load, PeriodSource};
 use serde::Deserialize;
 
 use crate::sets::JobAtStorage;
@@ -43,7 +43,7 @@ fn at_storage(job: JobAtStorage) -> KnownJob {
         load: Some(Load {
             is_active: job.share.is_some(),
             bandwidth_bps: job.bandwidth_bps,
-            seen_period_s: job.period_s.filter(|_| job.period_source.as_deref() == Some("predicted")),
+            seen_period_s: job.period_s.filter(|_| job.period_source == Some(PeriodSource::Predicted)),
         }),
         ..KnownJob::default()
     }

@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::jobs::table;
 use crate::{DecisionList, Ink, Report, Tell, text};
 use iotide_look::Untrusted;
-use iotide_sched::{IoProfile, JobId, KnownJob, LEAST_CONFIDENCE, Policy, UnknownJobs};
+use iotide_sched::{IoProfile, JobId, KnownJob, LEAST_CONFIDENCE, PeriodSource, Policy, UnknownJobs};
 
 /// Jobs as a mount or an arbiter reports them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -30,7 +30,8 @@ pub struct JobAtStorage {
     /// Time from the start of one I/O phase to the next, if known.
     pub period_s: Option<f64>,
     /// Where that comes from: `given`, `reported` or `predicted`.
-    pub period_source: Option<String>,
+    #[serde(serialize_with = "source_name", deserialize_with = "source_of_name", default)]
+    pub period_source: Option<PeriodSource>,
     /// Its set: the order of magnitude of the period, `unknown`, `all` or `own`.
     pub set: Option<String>,
     /// The share of the bandwidth its set has now; none if it is idle.
@@ -46,6 +47,15 @@ pub struct JobAtStorage {
     pub waits_for: Option<Untrusted>,
     /// I/O phases so far.
     pub phases: u64,
+}
+
+fn source_name<S: Serializer>(source: &Option<PeriodSource>, to: S) -> Result<S::Ok, S::Error> {
+    source.map(PeriodSource::name).serialize(to)
+}
+
+/// Reads where a period comes from; `None` where a newer arbiter knows more sources.
+fn source_of_name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PeriodSource>, D::Error> {
+    Ok(Option::<String>::deserialize(from)?.and_then(|name| PeriodSource::of_name(&name)))
 }
 
 /// The answer of a control socket.
@@ -290,11 +300,11 @@ const LONGEST_NAME: usize = 32;
 
 impl JobAtStorage {
     fn is_guess(&self) -> bool {
-        self.period_s.is_some() && !self.is_reported() && self.period_source.as_deref() != Some("given")
+        self.period_s.is_some() && !self.is_reported() && self.period_source != Some(PeriodSource::Given)
     }
 
     fn is_reported(&self) -> bool {
-        self.period_s.is_some() && self.period_source.as_deref() == Some("reported")
+        self.period_s.is_some() && self.period_source == Some(PeriodSource::Reported)
     }
 
     fn row(&self) -> [String; 8] {

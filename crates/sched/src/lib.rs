@@ -41,7 +41,7 @@ pub use crate::{
     },
     known::{AcceptedHints, HARDLY_NEW, HintSource, KnownJob, LOST_AFTER_PERIODS, Load, batch_id},
     layout::{Layout, LayoutError},
-    periods::{Fault, PeriodsError, parse_periods},
+    periods::{Fault, PeriodSource, PeriodsError, parse_periods},
     policy::{Placement, Policy, SetId, UnknownJobs},
     profile::IoProfile,
     queue::{

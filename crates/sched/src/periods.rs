@@ -7,6 +7,33 @@ use iotide_table::{Dialect, cells, lines};
 
 use crate::IoProfile;
 
+/// Where a period comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeriodSource {
+    /// From a file or the control socket.
+    Given,
+    /// From somebody else who sees the job, such as a daemon.
+    Reported,
+    /// From the job's own requests.
+    Predicted,
+}
+
+impl PeriodSource {
+    /// Returns the name that people and scripts use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Given => "given",
+            Self::Reported => "reported",
+            Self::Predicted => "predicted",
+        }
+    }
+
+    /// The reverse of [`Self::name`].
+    pub fn of_name(name: &str) -> Option<Self> {
+        [Self::Given, Self::Reported, Self::Predicted].into_iter().find(|source| source.name() == name)
+    }
+}
+
 /// Reads jobs with what is known of each, in the order written: lines `job,seconds`, or a JSON object `{"job": seconds, …}`.
 ///
 /// Of a table, empty lines and those that begin with `#` are passed over, and so is a first line `job,…` without a number. A job without
