@@ -165,16 +165,24 @@ fn quiet_crates_touch_nothing(tree: &Tree) -> Vec<String> {
     faults
 }
 
+/// Marks results whose names and units are those that people see.
+const SCHEMA: &str = "#[cfg_attr(feature = \"schema\"";
+
 fn only_report_serialises(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
     for (path, source) in tree.sources("crates/") {
         // How a plot is written is between a page and its own script.
         let may =
             ["crates/report/", "crates/look/", "crates/pages/"].iter().any(|room| path.starts_with(room));
-        if !may && mentions(&source, "Serialize") {
+        let (schema, rest): (Vec<&str>, Vec<&str>) =
+            source.lines().partition(|line| line.trim_start().starts_with(SCHEMA));
+        let is_result =
+            ["crates/analysis/", "crates/ledger/", "crates/sim/"].iter().any(|room| path.starts_with(room));
+        if !may && (mentions(&rest.join("\n"), "Serialize") || !is_result && !schema.is_empty()) {
             faults.push(format!(
                 "{path}: uses Serialize, but report alone knows the names and units people see: mirror the struct in \
-                 crates/report"
+                 crates/report; a result of analysis, ledger or sim that has them already is part of the schema: \
+                 {SCHEMA}, derive(serde::Serialize))]"
             ));
         }
     }
@@ -858,6 +866,9 @@ mod tests {
     fn serialising_outside_of_report_is_a_fault() {
         breaks("crates/num/src/x.rs", "#[derive(Clone, Serialize)]\nstruct X;\n", "uses Serialize");
         passes("crates/num/src/x.rs", "#[derive(Deserialize)]\nstruct X;\n");
+        let schema = "#[cfg_attr(feature = \"schema\", derive(serde::Serialize))]\nstruct X;\n";
+        passes("crates/sim/src/x.rs", schema);
+        breaks("crates/num/src/x.rs", schema, "uses Serialize");
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use iotide_analysis::Burst;
 use iotide_look::html::{escape, head, own_style, sorted_cell};
 use iotide_look::text;
-
-use iotide_report::{BurstEntry, LogReport, LogTile, SignatureReport};
+use iotide_report::{LogReport, LogTile, SignatureReport};
 
 pub use self::chart::signature_svg;
 use self::chart::{to_figures, to_small_svg};
@@ -122,7 +122,7 @@ const LEGEND: &str = "<ul class=\"legend\"><li class=\"signature\">the signature
      <li class=\"sample\">the load of the servers during each run, with what others did</li><li class=\"burst\">a burst of the signature</li></ul>\n";
 
 /// A row for each burst.
-fn burst_table(bursts: &[BurstEntry]) -> String {
+fn burst_table(bursts: &[Burst]) -> String {
     if bursts.is_empty() {
         return "<p class=\"note\">The runs have no burst in common.</p>\n".to_owned();
     }
@@ -130,8 +130,7 @@ fn burst_table(bursts: &[BurstEntry]) -> String {
         "<div class=\"wide\" tabindex=\"0\"><table class=\"sortable\">\n<thead><tr><th scope=\"col\">burst</th><th scope=\"col\">begins</th><th scope=\"col\">ends</th>\
          <th scope=\"col\">lasts</th><th scope=\"col\">moves</th><th scope=\"col\">peak</th><th scope=\"col\">seen in</th></tr></thead>\n<tbody>\n",
     );
-    for (i, BurstEntry { start_s, end_s, peak_bps, bytes, support }) in
-        bursts.iter().enumerate().take(MOST_BURSTS)
+    for (i, Burst { start_s, end_s, peak_bps, bytes, support }) in bursts.iter().enumerate().take(MOST_BURSTS)
     {
         let cell = |value: f64, shown: String| sorted_cell(value, &shown);
         let _ = writeln!(

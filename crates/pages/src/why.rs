@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
+use iotide_analysis::{PhaseCause, WhyVerdict};
 use iotide_look::chart::{Axis, Band, BandKind, Look, Series, Xs, highest};
 use iotide_look::html::{SCRIPT, escape, facts, head, own_style, sorted_cell, table};
 use iotide_look::{Plot, text};
-use iotide_report::{PhaseEntry, SlowRuns, SlowTable, WhyArchive, WhyDocument, WhyRun};
+use iotide_report::{SlowRuns, SlowTable, WhyArchive, WhyDocument, WhyRun};
 
 use crate::{Page, section};
 
@@ -167,7 +168,7 @@ fn fact_name(name: &str) -> &'static str {
     }
 }
 
-fn phase_table(phases: &[PhaseEntry]) -> String {
+fn phase_table(phases: &[PhaseCause]) -> String {
     let mut html = String::from(
         "<div class=\"wide\" tabindex=\"0\"><table class=\"sortable\">\n<thead><tr><th scope=\"col\">begins</th><th scope=\"col\">ends</th>\
          <th scope=\"col\">moves</th><th scope=\"col\">factor</th><th scope=\"col\">others</th><th scope=\"col\">verdict</th></tr></thead>\n<tbody>\n",
@@ -184,7 +185,7 @@ fn phase_table(phases: &[PhaseEntry]) -> String {
             sorted_cell(phase.bytes, &text::bytes(phase.bytes)),
             or_none(phase.factor, |factor| text::digits(factor, 3)),
             or_none(phase.others_bps, text::bandwidth),
-            phase.verdict
+            phase.verdict.name()
         );
     }
     html += "</tbody>\n</table></div>\n<p class=\"note\">Times count from the start of the trace; \u{201c}factor\u{201d} is how much longer the phase \
@@ -200,13 +201,13 @@ fn plots(run: &WhyRun) -> Vec<Plot> {
 }
 
 /// Which colour and kind a verdict has.
-fn look_of(verdict: &str) -> (BandKind, usize) {
+fn look_of(verdict: WhyVerdict) -> (BandKind, usize) {
     match verdict {
-        "own" => (BandKind::Phase, 0),
-        "usual" => (BandKind::Phase, 1),
-        "storage" => (BandKind::Phase, 2),
-        "others" | "mixed" => (BandKind::Phase, 3),
-        _ => (BandKind::Pause, 0),
+        WhyVerdict::Own => (BandKind::Phase, 0),
+        WhyVerdict::Usual => (BandKind::Phase, 1),
+        WhyVerdict::Storage => (BandKind::Phase, 2),
+        WhyVerdict::Others | WhyVerdict::Mixed => (BandKind::Phase, 3),
+        WhyVerdict::Unknown => (BandKind::Pause, 0),
     }
 }
 
@@ -220,11 +221,18 @@ fn phases_plot(run: &WhyRun) -> Option<Plot> {
         })
         .collect();
     let mut keys: Vec<(String, String)> = Vec::new();
-    for verdict in ["usual", "own", "others", "storage", "mixed", "unknown"] {
+    for verdict in [
+        WhyVerdict::Usual,
+        WhyVerdict::Own,
+        WhyVerdict::Others,
+        WhyVerdict::Storage,
+        WhyVerdict::Mixed,
+        WhyVerdict::Unknown,
+    ] {
         if run.why.phases.iter().any(|phase| phase.verdict == verdict) {
             let (kind, colour) = look_of(verdict);
             let class = if kind == BandKind::Pause { "pause".to_owned() } else { format!("phase p{colour}") };
-            keys.push((class, format!("phase: {verdict}")));
+            keys.push((class, format!("phase: {}", verdict.name())));
         }
     }
     let margin = 0.01 * (last.end_s - first.start_s);
@@ -257,16 +265,16 @@ fn phases_plot(run: &WhyRun) -> Option<Plot> {
     })
 }
 
-fn own_bps(phase: &PhaseEntry) -> f64 {
+fn own_bps(phase: &PhaseCause) -> f64 {
     phase.bytes / (phase.end_s - phase.start_s).max(1e-9)
 }
 
-fn x_span(first: &PhaseEntry, last: &PhaseEntry) -> [f64; 2] {
+fn x_span(first: &PhaseCause, last: &PhaseCause) -> [f64; 2] {
     [first.start_s, last.end_s]
 }
 
 /// Mean bandwidth of the program in each phase.
-fn own_rate(phases: &[PhaseEntry]) -> Series {
+fn own_rate(phases: &[PhaseCause]) -> Series {
     let (mut at, mut values) = (Vec::new(), Vec::new());
     for phase in phases {
         at.extend([phase.start_s, phase.end_s]);

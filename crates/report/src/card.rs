@@ -1,12 +1,13 @@
 //! The job card: what one asks of a run first.
 
+use iotide_analysis::Verdict;
 use iotide_look::{Untrusted, text};
 use iotide_trace::{ActivitySums, Layer, LayerSpeed, Rank};
 use serde::Serialize;
 
 use crate::Run;
 use crate::activity::layer_name;
-use crate::run::{Verdict, whole_bytes};
+use crate::run::whole_bytes;
 
 /// Main facts of a run. Facts that the source does not state are absent.
 #[derive(Clone, Debug, Serialize)]

@@ -36,18 +36,9 @@ pub struct CheckpointAdvice {
     /// The share of the time that checkpoints and failures take then.
     pub waste: f64,
     /// The same by a simulation.
-    pub simulated: Option<SimulatedEntry>,
+    pub simulated: Option<SimulatedWaste>,
     /// Checkpoints of the run, if one was given.
     pub now: Option<CheckpointsNow>,
-}
-
-/// The share of time that failures and checkpoints took in a simulation.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct SimulatedEntry {
-    /// The share.
-    pub waste: f64,
-    /// Its standard error.
-    pub error: f64,
 }
 
 /// Checkpoints of a run, and their waste.
@@ -59,7 +50,7 @@ pub struct CheckpointsNow {
     /// The share of the time that checkpoints and failures take so.
     pub waste: f64,
     /// The same by a simulation; `null` if hardly a stretch of work would end.
-    pub simulated: Option<SimulatedEntry>,
+    pub simulated: Option<SimulatedWaste>,
 }
 
 /// The checkpoints of a run.
@@ -83,12 +74,6 @@ pub struct CheckpointsSeen {
     pub bytes: f64,
 }
 
-impl From<SimulatedWaste> for SimulatedEntry {
-    fn from(simulated: SimulatedWaste) -> Self {
-        Self { waste: simulated.waste, error: simulated.error }
-    }
-}
-
 /// More waste than the least by this much makes no difference.
 const NO_DIFFERENCE: f64 = 0.01;
 
@@ -97,7 +82,7 @@ impl CheckpointDocument {
     pub fn new(checkpoints: Checkpoints, seen: Option<CheckpointsSeen>, seed: u64) -> Self {
         let Checkpoints { cost_s, restart_s, mtbf_s } = checkpoints;
         let work_s = checkpoints.best_s();
-        let simulated = |work_s: f64| checkpoints.simulate(work_s, seed).map(SimulatedEntry::from);
+        let simulated = |work_s: f64| checkpoints.simulate(work_s, seed);
         let now = seen.map(|seen| {
             let work_s = (seen.period_s - cost_s).max(0.0);
             CheckpointsNow { waste: checkpoints.waste(work_s), simulated: simulated(work_s), seen }
@@ -138,8 +123,8 @@ impl CheckpointAdvice {
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
-        let simulated = |simulated: Option<SimulatedEntry>| match simulated {
-            Some(SimulatedEntry { waste, error }) => {
+        let simulated = |simulated: Option<SimulatedWaste>| match simulated {
+            Some(SimulatedWaste { waste, error }) => {
                 format!(" (simulated: {:.1} ± {:.1} %)", 100.0 * waste, 100.0 * error)
             }
             None => " (simulated: hardly a stretch of work would end)".to_owned(),

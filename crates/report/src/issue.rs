@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use iotide_analysis::IssuesVerdict;
+use iotide_analysis::{Gain, IssuesVerdict, NotJudged};
 use iotide_look::Untrusted;
 use iotide_look::text::{self, Rows};
 
@@ -63,34 +63,15 @@ pub struct Number {
     pub value: f64,
 }
 
-/// The share of a run that goes away.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Gain {
-    /// The likely share.
-    pub of_run: f64,
-    /// The cautious and the optimistic one.
-    pub interval: [f64; 2],
-}
-
-/// A check that could not be evaluated, or a blind spot.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct NotJudged {
-    /// The id of the check, or the name of the blind spot.
-    pub id: &'static str,
-    /// The reason.
-    pub reason: &'static str,
-}
-
 impl From<&iotide_analysis::Issues> for RunIssues {
     fn from(judged: &iotide_analysis::Issues) -> Self {
         let issues: Vec<Issue> = judged.found.iter().map(Issue::from).collect();
-        let not_judged = judged.not_judged.iter().map(|not| NotJudged { id: not.id, reason: not.reason });
         Self {
             insights: issues.clone(),
             issues_verdict: judged.verdict.name(),
             issues_reason: reason(judged, &issues),
             io_share: judged.io_share,
-            issues_not_judged: not_judged.collect(),
+            issues_not_judged: judged.not_judged.clone(),
             core_hours: judged.run_s.map(|run_s| judged.n_ranks * run_s / 3600.0),
             issues,
         }
@@ -131,14 +112,13 @@ fn reason(judged: &iotide_analysis::Issues, issues: &[Issue]) -> String {
 
 impl From<&iotide_analysis::Issue> for Issue {
     fn from(issue: &iotide_analysis::Issue) -> Self {
-        let gain = issue.gain.map(|gain| Gain { of_run: gain.of_run, interval: gain.interval });
-        let text = format!("{}: {}", gain_in_words(gain), words::what(issue));
+        let text = format!("{}: {}", gain_in_words(issue.gain), words::what(issue));
         let (advice, command) = words::fix(issue);
         Self {
             id: issue.id.name(),
             rule: issue.id.name(),
             severity: issue.severity.name(),
-            gain,
+            gain: issue.gain,
             text,
             evidence: issue.evidence.iter().map(|one| Number { name: one.name, value: one.value }).collect(),
             advice,

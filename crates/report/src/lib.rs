@@ -27,7 +27,7 @@ pub use crate::{
     },
     archive_load::{ApplicationLoad, Coverage, TimeBucket, UserCount, folded},
     card::{Bandwidth, JobCard, SlowRank},
-    checkpoint::{CheckpointAdvice, CheckpointDocument, CheckpointsNow, CheckpointsSeen, SimulatedEntry},
+    checkpoint::{CheckpointAdvice, CheckpointDocument, CheckpointsNow, CheckpointsSeen},
     compare::{
         Baseline, BaselineError, Change as SideChange, CompareDocument, CompareSettings, FileRhythm, FileRow,
         FileValues, HistoryDocument, HistoryPoint, IssueRow, LabelRow, MeasuredRun, Outline, Presence,
@@ -44,7 +44,7 @@ pub use crate::{
         DarshanInfo, Dxt, Function, Heatmap, Info, InfoJob, InfoSource, JobId, LogInfo, Lustre, Map, Module,
         Number, Operation, RecordLine, SegmentLine,
     },
-    issue::{Gain, Issue, NotJudged, RunIssues},
+    issue::{Issue, RunIssues},
     job_issues::issues_of_counters,
     job_schedule::{
         DrawnSchedule, Figure, FigureSource, JobFateEntry, JobPolicyEntry, JobsReport, JobsRun, MachineEntry,
@@ -74,7 +74,7 @@ pub use crate::{
     },
     resize_advice::{ResizeAdvice, SizeAdvice},
     rhythm::{Pause, Rhythm},
-    run::{Loss, Run, Source, Verdict},
+    run::{Loss, Run, Source},
     scaling::{
         AdviceEntry, DrawnModel, FactorEntry, ModelEntry, ModelFailure, PieceEntry, PointEntry,
         PredictionEntry, ScalingReport, ScalingSource, TermEntry,
@@ -89,7 +89,7 @@ pub use crate::{
     },
     sets::{JobAtStorage, JobOfSource, SourceJobs, SourceTarget, StorageJobs, WhoKnows},
     signature::{
-        BurstEntry, FitReport, FitStart, GroupEntry, LogReport, LogRow, LogSource, LogTile, SignatureChart,
+        FitReport, FitStart, GroupEntry, LogReport, LogRow, LogSource, LogTile, SignatureChart,
         SignatureEntry, SignatureReport, SignatureTable, method_name, signature_of_json,
     },
     staging::{LeftFile, StageAnswer, StagedCheck, StagedFiles, Staging},
@@ -102,12 +102,9 @@ pub use crate::{
         SaturationEntry, State, Stretch, SystemAnswer, SystemBrief, SystemJob, SystemReport, SystemRuns,
         WhatIf,
     },
-    templates::{
-        CellEntry, FileSystemEntry, FoundTemplate, LadderReport, RunOfTemplate, StorageEntry, TargetEntry,
-        TargetErrorsEntry, TemplatesReport,
-    },
+    templates::{FileSystemEntry, FoundTemplate, LadderReport, RunOfTemplate, StorageEntry, TemplatesReport},
     timeline::{RowSums, Timeline, TimelineRow},
-    why::{EvidenceEntry, JobWhy, PartsEntry, PhaseEntry, SlowdownEntry, WhyDocument, WhyEntry, WhyRun},
+    why::{EvidenceEntry, JobWhy, WhyDocument, WhyEntry, WhyRun},
     why_archive::{
         LostTime, SlowApplication, SlowFileSystem, SlowRuns, SlowTable, SlowTime, WhyArchive, WhyArchiveRun,
     },

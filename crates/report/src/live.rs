@@ -1,6 +1,9 @@
 //! Report on a running job: one line a prediction, or a screen that is drawn anew.
 
-use iotide_analysis::online::{self, Reason, RegimeChangeKind};
+use iotide_analysis::online::{
+    self, ExpectedRhythm, FrequencyInterval, IdleGap, Reason, Regime, RegimeChange, RegimeChangeKind,
+    SeenPhase, StreamCounts,
+};
 use iotide_look::{Untrusted, text};
 use serde::Serialize;
 
@@ -41,7 +44,7 @@ pub struct Prediction {
     /// The same as Unix time, if it is known when the trace's clock began.
     pub at_unix_s: Option<f64>,
     /// Event that triggered it.
-    pub reason: &'static str,
+    pub reason: Reason,
     /// The window it is based on.
     pub window_s: [f64; 2],
     /// The period of the main rhythm.
@@ -51,34 +54,21 @@ pub struct Prediction {
     /// Confidence of the period; without a period, of there being none.
     pub confidence: f64,
     /// All rhythms that hold at once.
-    pub rhythms: Vec<LiveRhythm>,
+    pub rhythms: Vec<ExpectedRhythm>,
     /// The next phase of the main rhythm.
     pub next_phase: Option<NextPhase>,
     /// When nothing will be going on.
     pub idle_gaps: Vec<IdleGap>,
     /// Where the frequency lies by all predictions so far.
-    pub intervals: Vec<Interval>,
+    pub intervals: Vec<FrequencyInterval>,
     /// The last phase seen.
     pub last_phase: Option<SeenPhase>,
     /// The stretch of stable behaviour the job is in.
     pub regime: Option<Regime>,
     /// Changes since the last line.
-    pub changes: Vec<Change>,
+    pub changes: Vec<RegimeChange>,
     /// Events of the stream so far.
-    pub stream: Stream,
-}
-
-/// One of several rhythms.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct LiveRhythm {
-    /// Its period.
-    pub period_s: f64,
-    /// Confidence.
-    pub confidence: f64,
-    /// Bytes that one of its phases moves.
-    pub bytes_per_phase: f64,
-    /// When its next phase is expected.
-    pub next_start_s: f64,
+    pub stream: StreamCounts,
 }
 
 /// The next phase.
@@ -98,78 +88,6 @@ pub struct NextPhase {
     pub duration_s: f64,
 }
 
-/// A stretch without I/O.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct IdleGap {
-    /// From when on.
-    pub start_s: f64,
-    /// Until when.
-    pub end_s: f64,
-    /// How probable that is.
-    pub probability: f64,
-}
-
-/// Where the frequency lies.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Interval {
-    /// The lowest of the cluster.
-    pub low_hz: f64,
-    /// The highest.
-    pub high_hz: f64,
-    /// Its share of all predictions.
-    pub probability: f64,
-}
-
-/// A phase that was seen.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct SeenPhase {
-    /// When it began.
-    pub start_s: f64,
-    /// When it ended, or the end of the window.
-    pub end_s: f64,
-    /// Bytes that it moved.
-    pub bytes: f64,
-    /// Whether it is over.
-    pub is_over: bool,
-}
-
-/// A stretch of stable behaviour.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Regime {
-    /// Which one.
-    pub id: u32,
-    /// Since when it holds.
-    pub since_s: f64,
-    /// Phases seen since then.
-    pub n_phases: u32,
-}
-
-/// A step between stretches.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Change {
-    /// When.
-    pub at_s: f64,
-    /// `entered`, `left` or `returned`.
-    pub kind: &'static str,
-    /// Which stretch.
-    pub regime: u32,
-    /// Its period.
-    pub period_s: f64,
-}
-
-/// Numbers of events in a stream.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Stream {
-    /// Events that counted.
-    pub events: u64,
-    /// Events that came too late to count.
-    pub late: u64,
-    /// Events that made no sense.
-    pub senseless: u64,
-    /// Events so far ahead of all others that their clock must be wrong.
-    pub ahead: u64,
-}
-
 impl Prediction {
     /// Returns a prediction for a job (empty: without a name) in the words of the report; `origin_unix_s` is when the trace's clock
     /// began.
@@ -181,25 +99,12 @@ impl Prediction {
             number: p.number,
             at_s: p.at_s,
             at_unix_s: unix(p.at_s),
-            reason: match p.reason {
-                Reason::PhaseEnded => "phase_ended",
-                Reason::TimePassed => "time_passed",
-                Reason::Overdue => "overdue",
-                Reason::Asked => "asked",
-                Reason::NewData => "new_data",
-            },
+            reason: p.reason,
             window_s: [p.window_s.0, p.window_s.1],
             period_s: p.period_s,
             frequency_hz: p.period_s.map(|period_s| 1.0 / period_s),
             confidence: p.confidence,
-            rhythms: (p.rhythms.iter())
-                .map(|rhythm| LiveRhythm {
-                    period_s: rhythm.period_s,
-                    confidence: rhythm.confidence,
-                    bytes_per_phase: rhythm.bytes_per_phase,
-                    next_start_s: rhythm.next_start_s,
-                })
-                .collect(),
+            rhythms: p.rhythms.clone(),
             next_phase: p.next_phase.map(|next| NextPhase {
                 start_s: next.start_s,
                 start_unix_s: unix(next.start_s),
@@ -208,45 +113,12 @@ impl Prediction {
                 bytes: next.bytes,
                 duration_s: next.duration_s,
             }),
-            idle_gaps: (p.idle_gaps.iter())
-                .map(|gap| IdleGap { start_s: gap.start_s, end_s: gap.end_s, probability: gap.probability })
-                .collect(),
-            intervals: (p.intervals.iter())
-                .map(|interval| Interval {
-                    low_hz: interval.low_hz,
-                    high_hz: interval.high_hz,
-                    probability: interval.probability,
-                })
-                .collect(),
-            last_phase: p.last_phase.map(|phase| SeenPhase {
-                start_s: phase.start_s,
-                end_s: phase.end_s,
-                bytes: phase.bytes,
-                is_over: phase.is_over,
-            }),
-            regime: p.regime.map(|regime| Regime {
-                id: regime.id,
-                since_s: regime.since_s,
-                n_phases: regime.n_phases,
-            }),
-            changes: (p.changes.iter())
-                .map(|change| Change {
-                    at_s: change.at_s,
-                    kind: match change.kind {
-                        RegimeChangeKind::Entered => "entered",
-                        RegimeChangeKind::Left => "left",
-                        RegimeChangeKind::Returned => "returned",
-                    },
-                    regime: change.regime,
-                    period_s: change.period_s,
-                })
-                .collect(),
-            stream: Stream {
-                events: p.stream.events,
-                late: p.stream.late,
-                senseless: p.stream.senseless,
-                ahead: p.stream.ahead,
-            },
+            idle_gaps: p.idle_gaps.clone(),
+            intervals: p.intervals.clone(),
+            last_phase: p.last_phase,
+            regime: p.regime,
+            changes: p.changes.clone(),
+            stream: p.stream,
         }
     }
 
@@ -305,9 +177,9 @@ impl Prediction {
         for change in &self.changes {
             let period = text::seconds(change.period_s);
             line.push_str(&match change.kind {
-                "left" => format!("; the rhythm of {period} has ended"),
-                "returned" => format!("; the rhythm of {period} is back"),
-                _ => format!("; a rhythm of {period} has begun"),
+                RegimeChangeKind::Left => format!("; the rhythm of {period} has ended"),
+                RegimeChangeKind::Returned => format!("; the rhythm of {period} is back"),
+                RegimeChangeKind::Entered => format!("; a rhythm of {period} has begun"),
             });
         }
         line

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use iotide_analysis::{Harmonics, Method, OutlierDetector, RunAnalysis, RunConfig, RunError};
+use iotide_analysis::{RunAnalysis, RunConfig, RunError, Verdict};
 use iotide_look::text::{self, Rows};
-use iotide_look::{Numbers, Plot, Untrusted};
-use iotide_trace::{ActivitySums, Direction, Event, JobInfo, Layer, Rank, SamplingKind, Tally, Timestamp};
+use iotide_look::{Numbers, Plot};
+use iotide_trace::{ActivitySums, JobInfo};
 use serde::{Serialize, Serializer};
 
 use crate::activity::Activity;
@@ -20,12 +20,17 @@ use crate::patterns::Patterns;
 use crate::rhythm::{Named, Rhythm};
 use crate::timeline::Timeline;
 use crate::why::WhyRun;
-use crate::zero::Zero;
 use crate::{Ink, Tell};
 
-pub use self::period::{Period, Phase, Scores, Verdict, Wave};
+use self::period::reason_in_words;
+pub use self::period::{Period, Phase, Scores, Wave};
+pub use self::settings::Settings;
+use self::settings::mode_name;
+pub use self::source::{Loss, Source};
 
 mod period;
+mod settings;
+mod source;
 
 /// Results of one run.
 #[derive(Clone, Debug, Serialize)]
@@ -103,7 +108,6 @@ impl Run {
     ) -> Self {
         let estimate = &run.estimate;
         Self {
-            source,
             settings: Settings {
                 sample_rate_hz: Some(run.signal.rate_hz),
                 n_samples: Some(run.signal.values.len()),
@@ -120,21 +124,8 @@ impl Run {
                 .collect(),
             waves: estimate.waves.iter().map(Wave::from).collect(),
             reconstruction_error: run.reconstruction_error,
-            demand: None,
-            not_analysed: None,
-            losses: losses.iter().map(Loss::from).collect(),
-            card: None,
-            activity: None,
-            patterns: None,
-            timeline: None,
-            modules: None,
-            charts: BTreeMap::new(),
-            issues: None,
-            categories: None,
-            evidence: None,
-            history: None,
-            why: None,
             outline: outline(&run.signal.values),
+            ..Self::unanalysed(source, losses, config)
         }
     }
 
@@ -145,6 +136,10 @@ impl Run {
         config: &RunConfig,
         why: &RunError,
     ) -> Self {
+        Self { not_analysed: Some(why.to_string()), ..Self::unanalysed(source, losses, config) }
+    }
+
+    fn unanalysed(source: Source, losses: &[iotide_trace::Loss], config: &RunConfig) -> Self {
         Self {
             source,
             settings: Settings::asked_for(config),
@@ -154,7 +149,7 @@ impl Run {
             waves: Vec::new(),
             reconstruction_error: None,
             demand: None,
-            not_analysed: Some(why.to_string()),
+            not_analysed: None,
             losses: losses.iter().map(Loss::from).collect(),
             card: None,
             activity: None,
@@ -237,14 +232,17 @@ impl Run {
         }
         let format = self.source.format.as_str();
         if let (Some(Verdict::Unclear), Some(reason)) = (self.period.verdict, self.period.reason) {
-            return format!("unclear: {}", reason.in_words(format, &self.settings, &self.period.candidates));
+            return format!(
+                "unclear: {}",
+                reason_in_words(reason, format, &self.settings, &self.period.candidates)
+            );
         }
         let confidence = self.headline_confidence();
         let Some(period_s) = self.period.period_s else {
             let confidence =
                 confidence.map_or(String::new(), |c| format!(" (confidence {})", text::percent(c)));
             let why = match self.period.reason {
-                Some(reason) => reason.in_words(format, &self.settings, &self.period.candidates),
+                Some(reason) => reason_in_words(reason, format, &self.settings, &self.period.candidates),
                 None => format!("{} do not repeat evenly", self.settings.what()),
             };
             return format!("no period: {why}{confidence}");
@@ -471,286 +469,6 @@ impl Tell for Run {
         }
         out.push_str(&self.facts().render(width, |name| ink.faint(name)));
         out
-    }
-}
-
-/// Source of a run.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Source {
-    /// Where it was read from.
-    pub path: Untrusted,
-    /// The format it was in.
-    pub format: String,
-    /// How many ranks moved bytes or, if the source tells no ranks apart, how many processes the job had.
-    pub n_ranks: Option<u64>,
-    /// How many events it held.
-    pub n_events: u64,
-    /// All bytes read.
-    #[serde(serialize_with = "whole_bytes")]
-    pub bytes_read: f64,
-    /// All bytes written.
-    #[serde(serialize_with = "whole_bytes")]
-    pub bytes_written: f64,
-    /// When the first event began.
-    pub start_s: Option<f64>,
-    /// When the last one ended.
-    pub end_s: Option<f64>,
-    /// Bandwidth: bytes moved over the wall time in which at least one process was reading or writing. Absent where the source has totals of files
-    /// only, and does not say when they were moved.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bandwidth_bps: Option<f64>,
-    /// To what times were rounded, where there were more requests than are kept exactly.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resolution_s: Option<f64>,
-    /// Its job, as the source states it.
-    pub job: Job,
-}
-
-/// Job of a run, as the source states it.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Job {
-    /// The scheduler's name for it.
-    pub jobid: Option<Untrusted>,
-    /// The command.
-    pub exe: Option<Untrusted>,
-    /// Who ran it.
-    pub user: Option<Untrusted>,
-    /// The number of processes.
-    pub nprocs: Option<u64>,
-    /// Whether these are known not to be ranks of a parallel program.
-    #[serde(skip)]
-    pub is_serial: bool,
-    /// Its wall-clock time.
-    pub run_time_s: Option<f64>,
-    /// When it began, in seconds since the Unix epoch.
-    pub start_time: Option<f64>,
-    /// The number of nodes it was seen on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub nodes: Option<u64>,
-}
-
-impl Source {
-    /// Returns the origin of its times for readers.
-    pub fn zero(&self) -> Zero {
-        Zero::of(self.start_s, self.job.start_time)
-    }
-
-    /// Returns what a reader counted.
-    pub fn new(path: impl Into<Untrusted>, format: impl Into<String>, tally: &Tally, job: &JobInfo) -> Self {
-        Self {
-            path: path.into(),
-            format: format.into(),
-            n_ranks: Some(tally.n_ranks() as u64).filter(|&n| n > 0).or(job.n_procs),
-            n_events: tally.n_events,
-            bytes_read: tally.bytes_read,
-            bytes_written: tally.bytes_written,
-            start_s: tally.start.map(|start| start.as_secs()),
-            end_s: tally.end.map(|end| end.as_secs()),
-            bandwidth_bps: None,
-            resolution_s: None,
-            job: Job {
-                jobid: job.job_id.as_ref().map(Untrusted::from),
-                exe: job.exe.as_ref().map(Untrusted::from),
-                user: job.user.as_ref().map(Untrusted::from),
-                nprocs: job.n_procs,
-                is_serial: job.has_ranks == Some(false),
-                run_time_s: job.run_time_s,
-                start_time: job.start_time_unix_s,
-                nodes: job.n_nodes,
-            },
-        }
-    }
-
-    /// Returns what a run is of which counters alone are known.
-    pub fn counted(name: impl Into<Untrusted>, run: &iotide_analysis::RunRequests, job: &JobInfo) -> Self {
-        let mut tally = Tally::default();
-        let at = Timestamp::from_secs_since_start;
-        for request in &run.requests {
-            if let (Some(start), Some(end)) = (at(request.start_s), at(request.end_s)) {
-                let event = Event::data(request.op, Rank::ALL, start, end, request.bytes);
-                tally.add(&Event { layer: Layer::Posix, calls: request.calls as u32, ..event });
-            }
-        }
-        Self::new(name, "counters", &tally, job)
-    }
-
-    /// The word for one of its processes.
-    pub(crate) fn process_noun(&self) -> &'static str {
-        if self.job.is_serial { "process" } else { "rank" }
-    }
-
-    pub(crate) fn in_words(&self) -> String {
-        let ranks =
-            self.n_ranks.map(|n| format!(", {}", text::counted(n, self.process_noun()))).unwrap_or_default();
-        let exe = self.job.exe.as_ref();
-        let exe = exe.map(|exe| format!(" of {}", exe.shortened(80).for_terminal())).unwrap_or_default();
-        let id = self.job.jobid.as_ref().map(|id| format!(", job {}", id.for_terminal())).unwrap_or_default();
-        let rounded =
-            self.resolution_s.map(|s| format!(", times to {}", text::seconds(s))).unwrap_or_default();
-        format!("{}{exe}{id}{ranks}, {}{rounded}", self.format, text::counted(self.n_events, "event"))
-    }
-}
-
-/// How a run was looked at.
-#[derive(Clone, Debug, Serialize)]
-pub struct Settings {
-    /// `auto` or `dft`.
-    pub method: &'static str,
-    /// Samples per second.
-    pub sample_rate_hz: Option<f64>,
-    /// The stretch of the trace, on its own clock.
-    pub window_s: Option<[f64; 2]>,
-    /// Which bytes: `read`, `write`, `both`; `auto` if nothing was analysed and nothing chosen.
-    pub mode: &'static str,
-    /// Meaning of a sample: `mean` or `hold`.
-    pub sampling: &'static str,
-    /// How many samples.
-    pub n_samples: Option<usize>,
-    /// How much of the volume the samples misstate.
-    pub abstraction_error: Option<f64>,
-    /// How far the samples lie from the signal, over its volume: above 0.5 the verdict of `dft` is `unclear`.
-    pub signal_error: Option<f64>,
-    /// Whether the first phase was left out.
-    pub skip_first_phase: bool,
-    /// Methods that separated outlying powers from the rest (`dft` only); of several, separated by commas, all had to agree.
-    pub outliers: Option<String>,
-    /// Share of the best score that makes a candidate (`dft` only).
-    pub tolerance: Option<f64>,
-    /// Which multiples of a candidate were dropped: `all` or `two` (`dft` only).
-    pub harmonics: Option<&'static str>,
-    /// Whether the window was cut and the samples trusted as FTIO does (`dft` only).
-    pub as_ftio: Option<bool>,
-    /// The bandwidth above which I/O counted as substantial, if one was given.
-    pub substantial_bps: Option<f64>,
-    /// Seed of the isolation forest, if that was used.
-    pub seed: Option<u64>,
-}
-
-impl Settings {
-    fn asked_for(config: &RunConfig) -> Self {
-        let dft = (config.period.method == Method::Dft).then_some(&config.period.dft);
-        Self {
-            method: match config.period.method {
-                Method::Auto => "auto",
-                Method::Dft => "dft",
-            },
-            sample_rate_hz: config.rate_hz,
-            window_s: None,
-            mode: mode_name(config.direction),
-            sampling: match config.sampling {
-                SamplingKind::Mean => "mean",
-                SamplingKind::Hold => "hold",
-            },
-            n_samples: None,
-            abstraction_error: None,
-            signal_error: None,
-            skip_first_phase: config.skip_first_phase,
-            outliers: dft.map(|dft| {
-                let names: Vec<&str> =
-                    dft.detectors.iter().map(|&detector| detector_name(detector)).collect();
-                names.join(",")
-            }),
-            tolerance: dft.map(|dft| dft.tolerance),
-            harmonics: dft.map(|dft| match dft.harmonics {
-                Harmonics::All => "all",
-                Harmonics::Two => "two",
-            }),
-            as_ftio: dft.map(|dft| dft.as_ftio),
-            substantial_bps: config.period.dft.substantial_bps,
-            seed: dft.and_then(|dft| {
-                dft.detectors.iter().find_map(|detector| match detector {
-                    OutlierDetector::IsolationForest { seed } => Some(*seed),
-                    _ => None,
-                })
-            }),
-        }
-    }
-
-    /// Returns the analysed operations, as the subject of a sentence.
-    fn what(&self) -> &'static str {
-        match self.mode {
-            "read" => "the reads",
-            "write" => "the writes",
-            _ => "the reads and writes",
-        }
-    }
-
-    pub(crate) fn in_words(&self, zero: Zero) -> String {
-        let window = self
-            .window_s
-            .map_or(String::new(), |[start_s, end_s]| format!(" from {}", zero.dated_span(start_s, end_s)));
-        let samples = match (self.n_samples, self.sample_rate_hz) {
-            (Some(n), Some(rate_hz)) => {
-                format!(", as {} at {}", text::counted(n as u64, "sample"), text::frequency(rate_hz))
-            }
-            _ => String::new(),
-        };
-        let error = match self.abstraction_error {
-            // Means keep the volume: an error is news only where values are held.
-            Some(error) if error > 1e-6 => format!(", which misstate the volume by {}", text::percent(error)),
-            _ => String::new(),
-        };
-        let error = match self.signal_error.filter(|_| self.method == "dft") {
-            Some(far) if far > 1e-6 => {
-                format!("{error} (and the signal by {} of its volume)", text::percent(far))
-            }
-            _ => error,
-        };
-        let method = match self.method {
-            "dft" => ", by the spectrum alone",
-            _ => "",
-        };
-        let what = self.what().trim_start_matches("the ");
-        format!("{what}{window}{samples}{error}{method}")
-    }
-}
-
-/// Something known to be missing.
-#[derive(Clone, Debug, Serialize)]
-pub struct Loss {
-    /// Kind and place of the loss.
-    pub what: Untrusted,
-    /// How many records.
-    pub records: Option<u64>,
-    /// Since when.
-    pub since_s: Option<f64>,
-}
-
-impl From<&iotide_trace::Loss> for Loss {
-    fn from(loss: &iotide_trace::Loss) -> Self {
-        Self {
-            what: Untrusted::from(&loss.what),
-            records: loss.records,
-            since_s: loss.since.map(|since| since.as_secs()),
-        }
-    }
-}
-
-impl Loss {
-    /// Returns the loss in words.
-    pub fn in_words(&self) -> String {
-        let records = self.records.map(|n| format!(" ({})", text::counted(n, "record"))).unwrap_or_default();
-        let since = self.since_s.map(|s| format!(", since {}", text::moment(s))).unwrap_or_default();
-        format!("{}{records}{since}", self.what.for_terminal())
-    }
-}
-
-fn detector_name(detector: OutlierDetector) -> &'static str {
-    match detector {
-        OutlierDetector::ZScore => "zscore",
-        OutlierDetector::Dbscan => "dbscan",
-        OutlierDetector::IsolationForest { .. } => "forest",
-        OutlierDetector::LocalOutlierFactor => "lof",
-        OutlierDetector::Peaks => "peaks",
-    }
-}
-
-fn mode_name(direction: Option<Direction>) -> &'static str {
-    match direction {
-        None => "auto",
-        Some(Direction::Read) => "read",
-        Some(Direction::Write) => "write",
-        Some(Direction::Both) => "both",
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use iotide_look::{Ink, Untrusted, text};
-use iotide_sim::system::{BinnedRun, Cell, Fitted, Ladder};
+use iotide_sim::system::{BinnedRun, Cell, Fitted, Ladder, Target};
 use serde::{Serialize, Serializer};
 
 use crate::SCHEMA;
@@ -94,7 +94,7 @@ fn by_name<S: Serializer>(errors: &[f64; 3], serializer: S) -> Result<S::Ok, S::
 #[derive(Clone, Debug, Serialize)]
 pub struct StorageEntry {
     /// The targets.
-    pub targets: Vec<TargetEntry>,
+    pub targets: Vec<Target>,
     /// Operations at once.
     pub servers: u32,
     /// Operations a second; `null`: nothing is known of them.
@@ -109,46 +109,12 @@ pub struct StorageEntry {
     pub spread: Option<f64>,
 }
 
-/// A target.
-#[derive(Clone, Debug, Serialize)]
-pub struct TargetEntry {
-    /// Operations a second.
-    pub iops: Option<f64>,
-    /// Operations at once.
-    pub servers: u32,
-    /// Bytes a second of one stream.
-    pub stream_bps: Option<f64>,
-    /// Bytes a second of all.
-    pub bandwidth_bps: Option<f64>,
-    /// Standard deviations of their logarithms.
-    pub errors: TargetErrorsEntry,
-}
-
-/// How well figures are known: standard deviations of their logarithms.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-#[allow(missing_docs)] // named as what they are errors of
-pub struct TargetErrorsEntry {
-    pub iops: f64,
-    pub stream_bps: f64,
-    pub bandwidth_bps: f64,
-}
-
 impl StorageEntry {
     /// As a ladder shows it.
     pub fn new(fitted: &Fitted) -> Self {
         let target = &fitted.target;
         Self {
-            targets: vec![TargetEntry {
-                iops: target.iops,
-                servers: target.servers,
-                stream_bps: target.stream_bps,
-                bandwidth_bps: target.bandwidth_bps,
-                errors: TargetErrorsEntry {
-                    iops: target.errors.iops,
-                    stream_bps: target.errors.stream_bps,
-                    bandwidth_bps: target.errors.bandwidth_bps,
-                },
-            }],
+            targets: vec![target.clone()],
             servers: target.servers,
             iops: target.iops,
             stream_bps: target.stream_bps,
@@ -160,14 +126,9 @@ impl StorageEntry {
 
     /// Of whose targets only bandwidths are known that they have at least.
     pub fn at_least(targets_bps: impl IntoIterator<Item = f64>) -> Self {
-        let target = |bandwidth_bps| TargetEntry {
-            iops: None,
-            servers: 1,
-            stream_bps: None,
-            bandwidth_bps: Some(bandwidth_bps),
-            errors: TargetErrorsEntry::default(),
-        };
-        let targets: Vec<TargetEntry> = targets_bps.into_iter().map(target).collect();
+        let target =
+            |bandwidth_bps| Target { servers: 1, bandwidth_bps: Some(bandwidth_bps), ..Target::default() };
+        let targets: Vec<Target> = targets_bps.into_iter().map(target).collect();
         let bandwidth_bps: f64 = targets.iter().filter_map(|target| target.bandwidth_bps).sum();
         Self {
             targets,
@@ -296,7 +257,7 @@ pub struct LadderReport {
     /// `direct`: requests went past the page cache of this machine; `synced`: each was synced.
     pub how: &'static str,
     /// The rungs.
-    pub cells: Vec<CellEntry>,
+    pub cells: Vec<Cell>,
     /// Storage derived from them; `null` if they do not suffice.
     pub storage: Option<StorageEntry>,
     /// Data that was left out.
@@ -314,19 +275,6 @@ pub struct FileSystemEntry {
     pub is_shared: bool,
 }
 
-/// A rung.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct CellEntry {
-    /// Requests in flight.
-    pub n: u64,
-    /// Bytes of each.
-    pub request_bytes: f64,
-    /// For how long.
-    pub seconds: f64,
-    /// How many were done.
-    pub completions: f64,
-}
-
 impl LadderReport {
     /// Of what was measured. The file system is its kind, what is mounted, and whether other machines use it.
     pub fn new(
@@ -336,12 +284,6 @@ impl LadderReport {
         is_direct: bool,
         file_system: Option<(&str, &str, bool)>,
     ) -> Self {
-        let entry = |cell: &Cell| CellEntry {
-            n: cell.n,
-            request_bytes: cell.request_bytes,
-            seconds: cell.seconds,
-            completions: cell.completions,
-        };
         Self {
             schema: SCHEMA,
             command: "ladder",
@@ -352,7 +294,7 @@ impl LadderReport {
                 is_shared,
             }),
             how: if is_direct { "direct" } else { "synced" },
-            cells: ladder.cells.iter().map(entry).collect(),
+            cells: ladder.cells.clone(),
             storage: fitted.map(StorageEntry::new),
             losses: Vec::new(),
         }

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use iotide_analysis::{Change, Clue, EarlierPoint, OthersSeries, PhaseCause, Slowdown, Why, WhyVerdict};
+use iotide_analysis::{
+    Change, Clue, EarlierPoint, OthersSeries, Parts, PhaseCause, Slowdown, Why, WhyVerdict,
+};
 use iotide_look::Untrusted;
 use iotide_look::text::Rows;
 use serde::{Deserialize, Serialize};
@@ -39,14 +41,14 @@ pub struct WhyRun {
 /// A verdict with its evidence.
 #[derive(Clone, Debug, Serialize)]
 pub struct WhyEntry {
-    /// `usual`, `own`, `others`, `storage`, `mixed` or `unknown`.
-    pub verdict: &'static str,
+    /// The cause of its slowness.
+    pub verdict: WhyVerdict,
     /// How much slower the run was; `null` without anything to compare with.
-    pub slowdown: Option<SlowdownEntry>,
+    pub slowdown: Option<Slowdown>,
     /// Share of each cause; `null` where the evidence does not give it.
-    pub parts: PartsEntry,
+    pub parts: Parts,
     /// The phases, in order.
-    pub phases: Vec<PhaseEntry>,
+    pub phases: Vec<PhaseCause>,
     /// Evidence of the verdict, the most important first.
     pub evidence: Vec<EvidenceEntry>,
     /// How many earlier runs there are.
@@ -68,9 +70,9 @@ pub struct JobWhy {
     /// The verdict in one sentence without a full stop.
     pub text: Untrusted,
     /// How much slower the job was.
-    pub slowdown: Option<SlowdownEntry>,
+    pub slowdown: Option<Slowdown>,
     /// Share of each cause.
-    pub parts: PartsEntry,
+    pub parts: Parts,
     /// The main evidence in words.
     pub evidence: Vec<Untrusted>,
     /// How many earlier runs there are.
@@ -85,7 +87,7 @@ impl JobWhy {
     pub fn of(why: &WhyEntry) -> Self {
         let evidence = why.evidence.iter().filter(|one| !matches!(one.kind, "load_source" | "nothing"));
         Self {
-            verdict: why.verdict.to_owned(),
+            verdict: why.verdict.name().to_owned(),
             text: why.headline().into(),
             slowdown: why.slowdown,
             parts: why.parts,
@@ -93,43 +95,6 @@ impl JobWhy {
             n_history: why.n_history,
         }
     }
-}
-
-/// A factor and where it lies with a probability of 90 %.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SlowdownEntry {
-    /// The I/O time over the usual one.
-    pub factor: f64,
-    /// Where it lies.
-    pub interval: [f64; 2],
-}
-
-/// The share of each cause.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PartsEntry {
-    /// Of the program's own requests.
-    pub own: Option<f64>,
-    /// Of the load of others.
-    pub others: Option<f64>,
-    /// Of the storage.
-    pub storage: Option<f64>,
-}
-
-/// One phase of I/O.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct PhaseEntry {
-    /// When it began, on the clock of the trace.
-    pub start_s: f64,
-    /// When it ended.
-    pub end_s: f64,
-    /// Bytes that the program moved.
-    pub bytes: f64,
-    /// How much longer it took than such requests usually do.
-    pub factor: Option<f64>,
-    /// Load of others meanwhile, in bytes per second.
-    pub others_bps: Option<f64>,
-    /// Cause of its slowness.
-    pub verdict: &'static str,
 }
 
 /// A reason, with its number.
@@ -149,10 +114,10 @@ impl WhyEntry {
         let Why { verdict, slowdown, parts, phases, clues, n_history, usual_until, .. } = why;
         let excludes_own = *verdict == WhyVerdict::Unknown && why.own_factor.is_some_and(|own| own < 1.05);
         Self {
-            verdict: verdict.name(),
-            slowdown: slowdown.map(|Slowdown { factor, interval }| SlowdownEntry { factor, interval }),
-            parts: PartsEntry { own: parts.own, others: parts.others, storage: parts.storage },
-            phases: phases.iter().map(PhaseEntry::from).collect(),
+            verdict: *verdict,
+            slowdown: *slowdown,
+            parts: *parts,
+            phases: phases.clone(),
             evidence: clues.iter().map(EvidenceEntry::from).collect(),
             n_history: *n_history,
             usual_until: *usual_until,
@@ -188,16 +153,20 @@ impl WhyEntry {
         let factor = self.slowdown.map_or(1.0, |slowdown| slowdown.factor);
         let times = format!("{} times as long as in {}", times(factor), earlier_runs(self.n_history));
         match self.verdict {
-            "usual" if factor < 1.0 / 1.12 => format!("Faster than usual: the I/O took {times}"),
-            "usual" => format!("As usual: the I/O took {times}, which is within their noise"),
-            "own" => format!("The program itself: its I/O took {times}, because {}", self.own_words()),
-            "others" if self.slowdown.is_none() => {
+            WhyVerdict::Usual if factor < 1.0 / 1.12 => format!("Faster than usual: the I/O took {times}"),
+            WhyVerdict::Usual => format!("As usual: the I/O took {times}, which is within their noise"),
+            WhyVerdict::Own => {
+                format!("The program itself: its I/O took {times}, because {}", self.own_words())
+            }
+            WhyVerdict::Others if self.slowdown.is_none() => {
                 "Others: the phases of this run took longer where others filled the storage".to_owned()
             }
-            "others" => format!("Others: the I/O took {times}, because others filled the storage"),
-            "storage" => format!("The storage: the I/O took {times}, beside no more load than then"),
-            "mixed" => format!("Several causes: the I/O took {times}, {}", self.parts_words()),
-            _ => self.unknown_words(&times),
+            WhyVerdict::Others => format!("Others: the I/O took {times}, because others filled the storage"),
+            WhyVerdict::Storage => {
+                format!("The storage: the I/O took {times}, beside no more load than then")
+            }
+            WhyVerdict::Mixed => format!("Several causes: the I/O took {times}, {}", self.parts_words()),
+            WhyVerdict::Unknown => self.unknown_words(&times),
         }
     }
 
@@ -229,7 +198,7 @@ impl WhyEntry {
 
     /// Returns the parts that are some, as words: `43 % by its own requests, 57 % by others`.
     pub fn parts_words(&self) -> String {
-        let PartsEntry { own, others, storage } = self.parts;
+        let Parts { own, others, storage } = self.parts;
         let parts = [(own, "by its own requests"), (others, "by others"), (storage, "by the storage")];
         let words: Vec<String> = (parts.iter())
             .filter_map(|(part, by)| Some(((*part)?, by)))
@@ -242,7 +211,7 @@ impl WhyEntry {
     /// Returns what there is to say line by line: a name and a sentence.
     pub fn facts(&self) -> Rows {
         let mut rows = Rows::default();
-        if let Some(SlowdownEntry { factor, interval: [low, high] }) = self.slowdown {
+        if let Some(Slowdown { factor, interval: [low, high] }) = self.slowdown {
             let usual =
                 self.usual_until.map_or(String::new(), |until| format!("; up to {} is usual", times(until)));
             rows.row(
@@ -277,7 +246,7 @@ impl WhyDocument {
 
     /// Whether each run has a verdict.
     pub fn is_known(&self) -> bool {
-        self.runs.iter().all(|run| run.why.verdict != "unknown")
+        self.runs.iter().all(|run| run.why.verdict != WhyVerdict::Unknown)
     }
 }
 
@@ -332,7 +301,7 @@ impl WhyRun {
                 text::bytes(phase.bytes),
                 phase.factor.map_or("–".to_owned(), times),
                 phase.others_bps.map_or("–".to_owned(), text::bandwidth),
-                phase.verdict
+                phase.verdict.name()
             );
         }
         if why.phases.len() > MOST_PHASES {
@@ -350,8 +319,8 @@ const MOST_PHASES: usize = 12;
 /// Losses beyond this many are counted.
 const MOST_LOSSES: usize = 8;
 
-fn slowest(phases: &[PhaseEntry]) -> Vec<&PhaseEntry> {
-    let mut slowest: Vec<&PhaseEntry> = phases.iter().collect();
+fn slowest(phases: &[PhaseCause]) -> Vec<&PhaseCause> {
+    let mut slowest: Vec<&PhaseCause> = phases.iter().collect();
     slowest.sort_by(|a, b| b.factor.unwrap_or(0.0).total_cmp(&a.factor.unwrap_or(0.0)));
     slowest.truncate(MOST_PHASES);
     slowest.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
@@ -365,13 +334,6 @@ impl Document for WhyDocument {
 
     fn to_text(&self, width: usize, ink: Ink) -> String {
         self.runs.iter().map(|run| run.to_text(width, ink)).collect::<Vec<_>>().join("\n")
-    }
-}
-
-impl From<&PhaseCause> for PhaseEntry {
-    fn from(phase: &PhaseCause) -> Self {
-        let PhaseCause { start_s, end_s, bytes, factor, others_bps, verdict } = *phase;
-        Self { start_s, end_s, bytes, factor, others_bps, verdict: verdict.name() }
     }
 }
 

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use iotide_analysis::{Caused, JudgedRun, RunFacts, WhyVerdict};
+use iotide_analysis::{Caused, JudgedRun, Parts, RunFacts, Slowdown, WhyVerdict};
 use iotide_look::Untrusted;
 use serde::Serialize;
 
 use crate::jobs::table;
 use crate::run::Loss;
-use crate::why::{PartsEntry, SlowdownEntry};
 use crate::{Document, Ink, SCHEMA, text};
 
 /// The answer of `iotide why --archive`.
@@ -118,11 +117,11 @@ pub struct WhyArchiveRun {
     /// When its I/O began, since 1970.
     pub start_unix_s: Option<f64>,
     /// As of `iotide why`.
-    pub verdict: &'static str,
+    pub verdict: WhyVerdict,
     /// How much slower it was than the others of its application.
-    pub slowdown: Option<SlowdownEntry>,
+    pub slowdown: Option<Slowdown>,
     /// Share of each cause.
-    pub parts: PartsEntry,
+    pub parts: Parts,
     /// I/O time that it lost.
     pub lost: LostTime,
     /// Whether it was slower than its application's noise.
@@ -153,10 +152,9 @@ impl WhyArchiveRun {
             application: application.into(),
             file_system: file_system.map(Untrusted::from),
             start_unix_s: facts.start_unix_s,
-            verdict: why.verdict.name(),
-            slowdown: slowdown
-                .map(|slowdown| SlowdownEntry { factor: slowdown.factor, interval: slowdown.interval }),
-            parts: PartsEntry { own: why.parts.own, others: why.parts.others, storage: why.parts.storage },
+            verdict: why.verdict,
+            slowdown,
+            parts: why.parts,
             lost,
             is_slow,
         }
@@ -310,7 +308,13 @@ impl SlowRuns {
         let of_run = |run: &WhyArchiveRun| {
             let factor = run.slowdown.map_or("–".to_owned(), |slowdown| text::digits(slowdown.factor, 3));
             let began = run.start_unix_s.map_or("–".to_owned(), text::date);
-            [run.path.for_terminal(), began, factor, run.verdict.to_owned(), text::seconds(run.lost.all_s)]
+            [
+                run.path.for_terminal(),
+                began,
+                factor,
+                run.verdict.name().to_owned(),
+                text::seconds(run.lost.all_s),
+            ]
         };
         let worst = |times: &[SlowTime]| {
             let mut slow: Vec<&SlowTime> = times.iter().filter(|time| time.n_slow > 0).collect();

@@ -19,6 +19,7 @@ pub struct Checkpoints {
 
 /// The share of time that failures and checkpoints took in a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
 pub struct SimulatedWaste {
     /// The share.
     pub waste: f64,

@@ -109,6 +109,7 @@ impl IssuesVerdict {
 
 /// A check without its counters, or a blind spot of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
 pub struct NotJudged {
     /// The id of the check, or the name of the blind spot.
     pub id: &'static str,
@@ -160,6 +161,7 @@ pub struct Cause {
 
 /// The share of a run that goes away.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
 pub struct Gain {
     /// The likely share.
     pub of_run: f64,

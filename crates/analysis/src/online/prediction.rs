@@ -37,6 +37,8 @@ pub struct Prediction {
 
 /// Reason for a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
+#[cfg_attr(feature = "schema", serde(rename_all = "snake_case"))]
 pub enum Reason {
     /// A phase seems to be over.
     PhaseEnded,
@@ -52,6 +54,7 @@ pub enum Reason {
 
 /// One of several rhythms that hold at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
 pub struct ExpectedRhythm {
     /// Its period.
     pub period_s: f64,
@@ -83,6 +86,7 @@ impl NextPhase {
 
 /// A stretch without I/O that is to come, or that is on.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
 pub struct IdleGap {
     /// From when on.
     pub start_s: f64,
@@ -94,6 +98,7 @@ pub struct IdleGap {
 
 /// Where the frequency lies, by what all predictions found.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
 pub struct FrequencyInterval {
     /// The lowest frequency of the cluster.
     pub low_hz: f64,
@@ -105,6 +110,7 @@ pub struct FrequencyInterval {
 
 /// A phase that was seen.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
 pub struct SeenPhase {
     /// When it began.
     pub start_s: f64,
@@ -118,6 +124,7 @@ pub struct SeenPhase {
 
 /// A stretch of stable behaviour.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
 pub struct Regime {
     /// Which one; a rhythm that returns has its old number. Counts from 1.
     pub id: u32,
@@ -129,6 +136,7 @@ pub struct Regime {
 
 /// A step of the automaton of stable behaviour.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
 pub struct RegimeChange {
     /// When it took place, as far as the data show now.
     pub at_s: f64,
@@ -142,6 +150,8 @@ pub struct RegimeChange {
 
 /// Kind of a [`RegimeChange`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
+#[cfg_attr(feature = "schema", serde(rename_all = "snake_case"))]
 pub enum RegimeChangeKind {
     /// A rhythm was found that was not there before.
     Entered,
@@ -153,13 +163,14 @@ pub enum RegimeChangeKind {
 
 /// Counts of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
 pub struct StreamCounts {
     /// Events and samples that counted.
     pub events: u64,
     /// Those that came later than the horizon allows, and are lost.
     pub late: u64,
-    /// Those so far ahead of all others that their clock must be wrong: set aside until others confirm that time has moved on.
-    pub ahead: u64,
     /// Those that made no sense (an end before the start, bytes that are no number), and are lost.
     pub senseless: u64,
+    /// Those so far ahead of all others that their clock must be wrong: set aside until others confirm that time has moved on.
+    pub ahead: u64,
 }

@@ -140,6 +140,8 @@ pub enum OutlierDetector {
 
 /// Whether the I/O has a rhythm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
+#[cfg_attr(feature = "schema", serde(rename_all = "snake_case"))]
 pub enum Verdict {
     /// It has one or several.
     Periodic,
@@ -152,6 +154,8 @@ pub enum Verdict {
 
 /// Why a verdict is [`Verdict::Unclear`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
+#[cfg_attr(feature = "schema", serde(rename_all = "snake_case"))]
 pub enum Reason {
     /// There are fewer than three phases.
     TooFewPhases,
@@ -243,6 +247,7 @@ pub struct Rhythm {
 
 /// The autocorrelation's own estimate.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
 pub struct AutocorrelationEstimate {
     /// Mean distance of neighbouring peaks, outliers dropped.
     pub period_s: f64,

@@ -304,6 +304,7 @@ pub struct Spread {
 
 /// A stretch of I/O in a signature.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
 pub struct Burst {
     /// When it begins, in seconds from the start of the run.
     pub start_s: f64,

@@ -36,6 +36,8 @@ mod verdict;
 
 /// Cause of a slow run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
+#[cfg_attr(feature = "schema", serde(rename_all = "snake_case"))]
 pub enum Verdict {
     /// It is not slower than earlier runs within their noise.
     Usual,
@@ -67,6 +69,7 @@ impl Verdict {
 
 /// How much slower than earlier runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize, serde::Deserialize))]
 pub struct Slowdown {
     /// The I/O time over the usual one.
     pub factor: f64,
@@ -76,6 +79,7 @@ pub struct Slowdown {
 
 /// Share of each cause in the slowdown; `None` where the evidence does not give it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize, serde::Deserialize))]
 pub struct Parts {
     /// Of the program's own requests.
     pub own: Option<f64>,
@@ -87,6 +91,7 @@ pub struct Parts {
 
 /// One phase of I/O.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
 pub struct PhaseCause {
     /// When it began, on the clock of the trace.
     pub start_s: f64,

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use iotide_analysis::Verdict;
 use iotide_look::html::{capitalised, escape, tiles};
 use iotide_look::{Untrusted, text};
-use iotide_report::{Bandwidth, JobCard, RunIssues, Verdict};
+use iotide_report::{Bandwidth, JobCard, RunIssues};
 
 use super::issues;
 

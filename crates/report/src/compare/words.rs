@@ -1,5 +1,6 @@
 //! A comparison in words, and the words that its page shares.
 
+use iotide_analysis::WhyVerdict;
 use iotide_look::text::{self, Rows, counted, percent, wrap};
 
 use super::{
@@ -17,7 +18,7 @@ impl CompareDocument {
     pub fn add_why(&mut self, side: String, why: WhyEntry) {
         // The headline of several causes has their parts.
         let parts = match why.parts_words() {
-            parts if parts.is_empty() || why.verdict == "mixed" => String::new(),
+            parts if parts.is_empty() || why.verdict == WhyVerdict::Mixed => String::new(),
             parts => format!(" ({parts})"),
         };
         self.notes.push(format!("{side} against A. {}{parts}.", why.headline()));

@@ -1,6 +1,8 @@
 //! Rhythm of a run: the period, its confidence, and how much its periods are alike.
 
-use iotide_analysis::{Method, PeriodEstimate, RunAnalysis, RunConfig};
+use iotide_analysis::{
+    AutocorrelationEstimate, Method, PeriodEstimate, Reason, RunAnalysis, RunConfig, Verdict,
+};
 use iotide_look::text;
 use serde::Serialize;
 
@@ -29,7 +31,7 @@ pub struct Period {
     /// The same with what is known of each.
     pub rhythms: Vec<Rhythm>,
     /// Result of the autocorrelation on its own.
-    pub autocorrelation: Option<Autocorrelation>,
+    pub autocorrelation: Option<AutocorrelationEstimate>,
     /// The confidence after the autocorrelation was heard.
     pub refined_confidence: Option<f64>,
     /// When the next phase is expected to begin, on the trace's clock.
@@ -54,33 +56,11 @@ pub struct Candidate {
     pub accepted: bool,
 }
 
-/// Whether there is a rhythm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// There is one or several.
-    Periodic,
-    /// There is none.
-    NotPeriodic,
-    /// It cannot be determined.
-    Unclear,
-}
-
-impl From<iotide_analysis::Verdict> for Verdict {
-    fn from(verdict: iotide_analysis::Verdict) -> Self {
-        match verdict {
-            iotide_analysis::Verdict::Periodic => Self::Periodic,
-            iotide_analysis::Verdict::NotPeriodic => Self::NotPeriodic,
-            iotide_analysis::Verdict::Unclear => Self::Unclear,
-        }
-    }
-}
-
 impl Period {
     pub(super) fn of(estimate: &PeriodEstimate, config: &RunConfig) -> Self {
         Self {
-            verdict: Some(estimate.verdict.into()),
-            reason: estimate.reason.map(Reason::from),
+            verdict: Some(estimate.verdict),
+            reason: estimate.reason,
             period_s: estimate.period_s,
             frequency_hz: estimate.period_s.map(|period_s| 1.0 / period_s),
             confidence: Some(estimate.confidence),
@@ -95,11 +75,7 @@ impl Period {
                 .collect(),
             periods_s: estimate.rhythms.iter().map(|rhythm| rhythm.period_s).collect(),
             rhythms: estimate.rhythms.iter().map(Rhythm::from).collect(),
-            autocorrelation: estimate.autocorrelation.as_ref().map(|acf| Autocorrelation {
-                period_s: acf.period_s,
-                confidence: acf.confidence,
-                candidates_s: acf.candidates_s.clone(),
-            }),
+            autocorrelation: estimate.autocorrelation.clone(),
             refined_confidence: estimate.refined_confidence,
             next_phase_s: estimate.next_phase_s,
             bytes_per_phase: match estimate.phases.as_slice() {
@@ -113,68 +89,33 @@ impl Period {
     }
 }
 
-/// Why a verdict is unclear, or why what repeats evenly is no rhythm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reason {
-    /// There are fewer than three phases.
-    TooFewPhases,
-    /// The source is too coarse.
-    TooCoarse,
-    /// As much speaks for a rhythm as against it.
-    MixedEvidence,
-    /// The samples misstate the signal by more than half of its volume.
-    PoorSamples,
-    /// Single requests follow each other without a gap that means anything.
-    Loop,
-}
-
-impl From<iotide_analysis::Reason> for Reason {
-    fn from(reason: iotide_analysis::Reason) -> Self {
-        match reason {
-            iotide_analysis::Reason::TooFewPhases => Self::TooFewPhases,
-            iotide_analysis::Reason::TooCoarse => Self::TooCoarse,
-            iotide_analysis::Reason::MixedEvidence => Self::MixedEvidence,
-            iotide_analysis::Reason::PoorSamples => Self::PoorSamples,
-            iotide_analysis::Reason::Loop => Self::Loop,
+/// Returns why a verdict is unclear, or why what repeats evenly is no rhythm.
+pub(super) fn reason_in_words(
+    reason: Reason,
+    format: &str,
+    settings: &Settings,
+    candidates: &[Candidate],
+) -> String {
+    match reason {
+        Reason::TooFewPhases => "fewer than three phases".to_owned(),
+        Reason::TooCoarse if format == "darshan" => {
+            "this log does not show when phases begin and end (enable DXT)".to_owned()
         }
-    }
-}
-
-impl Reason {
-    pub(super) fn in_words(self, format: &str, settings: &Settings, candidates: &[Candidate]) -> String {
-        match self {
-            Self::TooFewPhases => "fewer than three phases".to_owned(),
-            Self::TooCoarse if format == "darshan" => {
-                "this log does not show when phases begin and end (enable DXT)".to_owned()
-            }
-            Self::TooCoarse => "the source is too coarse to show when phases begin and end".to_owned(),
-            Self::MixedEvidence => match candidates.first() {
-                Some(best) => format!(
-                    "the evidence is mixed; the best candidate is {} with a confidence of {}",
-                    text::seconds(best.period_s),
-                    text::percent(best.confidence)
-                ),
-                None => "the evidence is mixed".to_owned(),
-            },
-            Self::Loop => "single requests follow each other in a steady stream".to_owned(),
-            Self::PoorSamples => format!(
-                "the samples misstate the signal by {} of its volume; a higher sampling rate may show more",
-                text::percent(settings.signal_error.unwrap_or(1.0))
+        Reason::TooCoarse => "the source is too coarse to show when phases begin and end".to_owned(),
+        Reason::MixedEvidence => match candidates.first() {
+            Some(best) => format!(
+                "the evidence is mixed; the best candidate is {} with a confidence of {}",
+                text::seconds(best.period_s),
+                text::percent(best.confidence)
             ),
-        }
+            None => "the evidence is mixed".to_owned(),
+        },
+        Reason::Loop => "single requests follow each other in a steady stream".to_owned(),
+        Reason::PoorSamples => format!(
+            "the samples misstate the signal by {} of its volume; a higher sampling rate may show more",
+            text::percent(settings.signal_error.unwrap_or(1.0))
+        ),
     }
-}
-
-/// Result of the autocorrelation on its own.
-#[derive(Clone, Debug, Serialize)]
-pub struct Autocorrelation {
-    /// The mean distance of its peaks.
-    pub period_s: f64,
-    /// How even these distances are.
-    pub confidence: f64,
-    /// The distances.
-    pub candidates_s: Vec<f64>,
 }
 
 /// How evenly the periods resemble each other.

@@ -53,7 +53,7 @@ pub struct SignatureEntry {
     /// The load itself.
     pub signature: SeriesEntry,
     /// Where the load is, in order.
-    pub bursts: Vec<BurstEntry>,
+    pub bursts: Vec<Burst>,
     /// The rhythm of the bursts.
     pub period: RhythmEntry,
     /// Spread of the samples beside it.
@@ -101,21 +101,6 @@ pub struct SeriesEntry {
     /// The values, to the byte.
     #[serde(serialize_with = "whole_numbers")]
     pub bandwidth_bps: Vec<f64>,
-}
-
-/// A stretch of I/O.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct BurstEntry {
-    /// From the start of the run.
-    pub start_s: f64,
-    /// From the start of the run.
-    pub end_s: f64,
-    /// Its highest bandwidth.
-    pub peak_bps: f64,
-    /// Bytes that it moves.
-    pub bytes: f64,
-    /// The share of the samples that show it.
-    pub support: f64,
 }
 
 /// How the bursts repeat.
@@ -195,7 +180,7 @@ impl SignatureEntry {
                 offset_s: signature.offset_s,
                 bandwidth_bps: bandwidth_bps.clone(),
             },
-            bursts: bursts.iter().map(BurstEntry::from).collect(),
+            bursts: bursts.clone(),
             period: RhythmEntry::from(period),
             spread: SpreadEntry {
                 relative: (sum > 0.0).then(|| quartiles / 2.0 / sum),
@@ -298,7 +283,7 @@ impl SignatureEntry {
             rows.row("background", format!("{} by others, taken away", text::bandwidth(self.background_bps)));
         }
         for burst in self.bursts.iter().take(MOST_BURSTS) {
-            let BurstEntry { start_s, end_s, peak_bps, bytes, support } = burst;
+            let Burst { start_s, end_s, peak_bps, bytes, support } = burst;
             let (from, until) = (text::moment(*start_s), text::moment(*end_s));
             let (bytes, peak) = (text::bytes(*bytes), text::bandwidth(*peak_bps));
             let shown = text::percent(*support);
@@ -423,13 +408,6 @@ pub fn signature_of_json(json: &str) -> Result<Signature, String> {
         used: Vec::new(),
         rejected: Vec::new(),
     })
-}
-
-impl From<&Burst> for BurstEntry {
-    fn from(burst: &Burst) -> Self {
-        let Burst { start_s, end_s, peak_bps, bytes, support } = *burst;
-        Self { start_s, end_s, peak_bps, bytes, support }
-    }
 }
 
 impl From<&PeriodEstimate> for RhythmEntry {

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use iotide_analysis::Burst;
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::Result;
@@ -10,7 +11,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-use super::{BurstEntry, SignatureEntry};
+use super::SignatureEntry;
 use crate::parquet_file::{io_error, put};
 
 /// Names and units are those of the JSON form.
@@ -172,7 +173,7 @@ impl Columns {
         }
         let [bandwidth, starts, ends, peaks, bytes] = &mut self.lists;
         bandwidth.push(series.bandwidth_bps.iter().copied());
-        let of = |value: fn(&BurstEntry) -> f64| entry.bursts.iter().map(value);
+        let of = |value: fn(&Burst) -> f64| entry.bursts.iter().map(value);
         starts.push(of(|burst| burst.start_s));
         ends.push(of(|burst| burst.end_s));
         peaks.push(of(|burst| burst.peak_bps));

@@ -22,6 +22,7 @@ const MOST_ROUNDS: usize = 200;
 
 /// Counts with a given number of requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
 pub struct Cell {
     /// Requests in flight.
     pub n: u64,

@@ -19,15 +19,16 @@ pub const USUAL_HORIZON_S: f64 = 600.0;
 
 /// A storage target: a request is an operation first (a queue with servers), then bytes (a line that streams share).
 #[derive(Clone, Debug, PartialEq, Default)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
 pub struct Target {
     /// Operations per second, of all servers together; `None`: an operation takes no time.
     pub iops: Option<f64>,
     /// How many operations it does at once.
     pub servers: u32,
+    /// Largest bandwidth of one stream, in bytes per second.
+    pub stream_bps: Option<f64>,
     /// Bytes per second of all streams together; `None`: as fast as its streams.
     pub bandwidth_bps: Option<f64>,
-    /// Largest bandwidth of one stream.
-    pub stream_bps: Option<f64>,
     /// How well the figures are known.
     pub errors: TargetErrors,
 }
@@ -35,10 +36,11 @@ pub struct Target {
 /// Standard deviations of logarithms; 0 is exactly known.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 #[allow(missing_docs)] // named as what they are errors of
+#[cfg_attr(feature = "schema", derive(serde::Serialize))]
 pub struct TargetErrors {
     pub iops: f64,
-    pub bandwidth_bps: f64,
     pub stream_bps: f64,
+    pub bandwidth_bps: f64,
 }
 
 impl Target {
