@@ -156,7 +156,7 @@ mod tests {
     fn job(bytes: u64, calls: u64) -> JobView {
         let name = |text: &str| Name::cut(text.as_bytes());
         let mut counters = Counters::default();
-        let metric = Metric::Io { op: name("write"), layer: name("posix"), fs: name("/scratch") };
+        let metric = Metric::Io { op: "write".into(), layer: "posix".into(), fs: name("/scratch") };
         counters.add(metric, Cell { calls, bytes, ns: 60_000_000_000 });
         JobView {
             key: JobKey { cluster: Name::default(), uid: 7, id: JobId::new("a").unwrap(), start_ns: 1 },

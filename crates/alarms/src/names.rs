@@ -4,11 +4,10 @@ use std::cmp::Reverse;
 
 use iotide_analysis::{Category, IssueId};
 use iotide_ledger::alarm::{On, Rule, Subject};
-use iotide_ledger::{Cell, Counters, Metric, Name, op_name};
-use iotide_wire::Op;
+use iotide_ledger::series::names_of_job;
 
 use iotide_daemon::collect::NodeReading;
-use iotide_daemon::series::{samples_of_job, samples_of_node};
+use iotide_daemon::series::samples_of_node;
 
 /// Names that are shown instead of one that does not exist.
 const MOST_NEAREST: usize = 3;
@@ -43,20 +42,9 @@ fn is_called(known: &str, name: &str) -> bool {
     }
 }
 
-/// Metrics that a job can have, from the samples of one that has them all.
+/// Metrics that a job can have.
 fn of_jobs() -> Vec<String> {
-    let mut counters = Counters::default();
-    let mut count = |metric: Metric| counters.add(metric, Cell { calls: 1, bytes: 1, ns: 1 });
-    for op in Op::ALL {
-        count(Metric::Io { op: Name::ours(op_name(op)), layer: Name::ours("posix"), fs: Name::ours("/") });
-    }
-    count(Metric::Mpi { function: Name::ours("MPI_Barrier") });
-    count(Metric::Own { name: Name::ours("COUNTER"), unit: Name::default() });
-    for what in ["cpu_user", "cpu_system", "device_read", "device_write"] {
-        count(Metric::Cgroup { what: Name::ours(what) });
-    }
-    let samples = samples_of_job(&counters, 1).into_iter().map(|(name, _)| name.into_owned());
-    samples.chain(["memory_bytes".to_owned()]).collect()
+    names_of_job().into_iter().chain(["memory_bytes".to_owned()]).collect()
 }
 
 /// Metrics of the machine: its own, and those of all jobs together.

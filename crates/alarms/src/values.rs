@@ -6,12 +6,12 @@ use std::collections::{BTreeSet, HashMap};
 use iotide_analysis::Why;
 use iotide_ledger::JobKey;
 use iotide_ledger::alarm::{On, Rule, Subject, Window};
-use iotide_ledger::series::Sample;
+use iotide_ledger::series::{Sample, samples_of_job};
 
 use iotide_daemon::collect::{GroupJob, NodeReading};
 use iotide_daemon::leaf::{JobView, View};
 use iotide_daemon::predict::Expectations;
-use iotide_daemon::series::{samples_of_job, samples_of_node};
+use iotide_daemon::series::samples_of_node;
 
 /// State of jobs and machine in one second.
 pub(crate) struct Seen<'a> {

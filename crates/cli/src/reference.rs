@@ -1,7 +1,10 @@
-//! The reference of all commands, `docs/commands.md`: what `--help` prints, in one page. A change of a flag is seen there.
+//! The reference of all commands, `docs/commands.md`: what `--help` prints, in one page. A change of a flag is seen there. Likewise the table of counters of the
+//! system in `docs/serve.md`, which is what `ledger` declares.
 
 use std::fmt::Write as _;
 use std::path::Path;
+
+use iotide_ledger::{Measure, SystemCounter};
 
 /// Asks the test to write the page rather than to compare it.
 const WRITE: &str = "IOTIDE_WRITE_DOCS";
@@ -33,13 +36,50 @@ fn the_reference_of_commands_is_what_they_print() {
         let _ = writeln!(page, "* [{name}](#iotide-{name}): {about}");
     }
     section(&mut page, &mut cli);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/commands.md");
+    compare("docs/commands.md", |_| page);
+}
+
+/// Compares a page with what it should be, which may depend on what it is; writes it if that is asked for.
+fn compare(name: &str, page: impl FnOnce(&str) -> String) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    let page = page(&kept);
     if std::env::var_os(WRITE).is_some() {
         std::fs::write(&path, &page).unwrap();
+        return;
     }
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
     let differing = kept.lines().zip(page.lines()).find(|(kept, said)| kept != said);
-    assert!(kept == page, "docs/commands.md differs, first in {differing:?}: {WRITE}=1 writes it");
+    assert!(kept == page, "{name} differs, first in {differing:?}: {WRITE}=1 writes it");
+}
+
+#[test]
+fn the_table_of_counters_of_the_system_is_what_is_declared() {
+    const BEGIN: &str =
+        "<!-- counters of the system: made by IOTIDE_WRITE_DOCS=1 cargo test -p iotide reference -->\n";
+    const END: &str = "<!-- end of counters of the system -->";
+    let mut table = "| | over time, in rules | `/metrics` | `cgroup` in the job's document | modelled |\n|---|---|---|---|---|\n".to_owned();
+    for (counter, value) in SystemCounter::values() {
+        let (label, of) = value.label;
+        let modelled = match value.measure {
+            Measure::Time => "time",
+            Measure::Count => "hits",
+            Measure::Bytes => "size",
+        };
+        let _ = writeln!(
+            table,
+            "| {} | `{}` | `{}{{{label}=\"{of}\"}}` | `{}` | `cgroup->{} {modelled}` |",
+            value.help,
+            value.series,
+            value.family.name,
+            value.field,
+            counter.declaration().name
+        );
+    }
+    compare("docs/serve.md", |kept| {
+        let (before, rest) = kept.split_once(BEGIN).expect("the page has the table");
+        let (_, after) = rest.split_once(END).expect("the table ends");
+        format!("{before}{BEGIN}{table}{END}{after}")
+    });
 }
 
 #[test]

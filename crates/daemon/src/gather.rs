@@ -497,7 +497,7 @@ impl Gathering {
 mod tests {
     use super::*;
     use iotide_ledger::tree::{Opened, SILENT_NS};
-    use iotide_ledger::{About, Cell, JobId, Metric};
+    use iotide_ledger::{About, Cell, JobId, JobState, Metric};
     use iotide_testkit::FreshDir;
 
     use crate::leaf::with_rows;
@@ -564,14 +564,14 @@ mod tests {
             };
             let mut hub = self.gathering.tree.hub();
             let row = hub.open(self.now_ns, &opened, false).unwrap();
-            let metric = Metric::Mpi { function: Name::cut(b"MPI_Send") };
+            let metric = Metric::Mpi { function: "MPI_Send".into() };
             let cell = hub.cell_of(row, &metric).unwrap();
             hub.raise(row, [(cell, Cell { calls, bytes: 10 * calls, ns: calls })]);
             hub.heard(self.now_ns, row, self.now_ns, self.now_ns, is_final, 2);
         }
 
         /// The state of the job in the store, its calls, and what is missing.
-        fn stored(&self) -> (String, u64, Vec<String>) {
+        fn stored(&self) -> (JobState, u64, Vec<String>) {
             let reader = Reader::open(self.dir.path()).unwrap();
             let job = reader.job(&JobId::made_of("4711"), None).unwrap().remove(0);
             let counters: Counters = reader.counters(job.number).unwrap();
@@ -585,11 +585,11 @@ mod tests {
         root.hear("one", 10, false);
         root.hear("two", 5, false);
         root.pass(2);
-        assert_eq!(root.stored(), ("running".to_owned(), 15, Vec::new()));
+        assert_eq!(root.stored(), (JobState::Running, 15, Vec::new()));
         root.hear("one", 20, true);
         root.pass(SILENT_NS / SECOND + 3);
         let (state, calls, losses) = root.stored();
-        assert_eq!((state.as_str(), calls, losses.len()), ("partial", 25, 1));
+        assert_eq!((state, calls, losses.len()), (JobState::Partial, 25, 1));
         assert!(losses[0].starts_with("node two: not heard of"), "{losses:?}");
         // The connection comes back, hours later, and everything else is long forgotten.
         root.pass(60);
@@ -597,12 +597,12 @@ mod tests {
         root.now_ns += 5 * 3600 * SECOND;
         root.hear("two", 40, true);
         root.pass(3);
-        assert_eq!(root.stored(), ("ended".to_owned(), 60, Vec::new()));
+        assert_eq!(root.stored(), (JobState::Ended, 60, Vec::new()));
         // It was acknowledged, but the word was lost: the same row again changes nothing.
         root.pass(60);
         root.hear("two", 40, true);
         root.pass(3);
-        assert_eq!(root.stored(), ("ended".to_owned(), 60, Vec::new()));
+        assert_eq!(root.stored(), (JobState::Ended, 60, Vec::new()));
     }
 
     #[test]
@@ -613,17 +613,17 @@ mod tests {
         root.pass(2);
         root.restart();
         root.pass(30);
-        assert_eq!(root.stored().0, "running", "two is expected back");
+        assert_eq!(root.stored().0, JobState::Running, "two is expected back");
         root.hear("two", 7, true);
         root.pass(3);
-        assert_eq!(root.stored(), ("ended".to_owned(), 17, Vec::new()));
+        assert_eq!(root.stored(), (JobState::Ended, 17, Vec::new()));
         // What goes on after its end is the same job.
         root.hear("one", 30, false);
         root.pass(2);
-        assert_eq!((root.stored().0.as_str(), root.stored().1), ("running", 37));
+        assert_eq!((root.stored().0, root.stored().1), (JobState::Running, 37));
         root.hear("one", 31, true);
         root.pass(3);
-        assert_eq!(root.stored(), ("ended".to_owned(), 38, Vec::new()));
+        assert_eq!(root.stored(), (JobState::Ended, 38, Vec::new()));
         let view = root.leaf.view(root.now_ns);
         assert_eq!(view.elsewhere.mpi().calls, 38, "what went on is not in the machine's sum twice");
     }

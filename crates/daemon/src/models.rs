@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::{io, thread};
 
-use iotide_ledger::{JobKey, Metric, Name, Parameters};
+use iotide_ledger::{JobKey, JobState, Metric, Name, Parameters};
 use iotide_private::Shares;
 use iotide_report::profile;
 use iotide_scaling::{FitConfig, ModelSet, collect};
@@ -341,7 +341,7 @@ fn measured(reader: &Reader, wanted: &Wanted) -> Result<(Vec<MeasuredRun>, Vec<S
             continue;
         }
         let counters = reader.counters(run.number)?;
-        if run.state != "ended" || counters.get(&Metric::Lost).calls > 0 {
+        if run.state != JobState::Ended || counters.get(&Metric::Lost).calls > 0 {
             left_out.n_incomplete += 1;
             continue;
         }

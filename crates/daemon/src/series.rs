@@ -11,10 +11,9 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use iotide_ledger::series::{Columns, MAX_TICKS, MetricAnswer, Rows, Sample, points};
-use iotide_ledger::{Counters, JobKey, Metric, Name};
+use iotide_ledger::series::{Columns, MAX_TICKS, MetricAnswer, Rows, Sample, points, samples_of_job};
+use iotide_ledger::{Counters, JobKey, Name};
 use iotide_private::OpenDir;
-use iotide_wire::page::PageLayer;
 
 use crate::collect::{GroupJob, NodeReading};
 use crate::gather::LateJob;
@@ -618,62 +617,6 @@ impl Keeper {
             (held.n_files, held.n_bytes) = (swept.n_files, swept.n_bytes);
         }
     }
-}
-
-/// Returns the samples of a job.
-pub fn samples_of_job(counters: &Counters, n_running: u32) -> Vec<(Cow<'static, str>, Sample)> {
-    let mut samples: Vec<(Cow<'static, str>, Sample)> = Vec::new();
-    let mut by_op: std::collections::BTreeMap<&str, iotide_ledger::Cell> = std::collections::BTreeMap::new();
-    for (metric, cell) in counters.iter() {
-        match metric {
-            // The same bytes again.
-            Metric::Io { layer, .. } if layer.as_str() == PageLayer::Beneath.name() => {}
-            Metric::Io { op, .. } => by_op.entry(op.as_str()).or_default().add(*cell),
-            Metric::Own { name, .. } => {
-                samples.push((format!("own.{name}").into(), Sample::Counter(cell.calls)));
-            }
-            Metric::Cgroup { what } if what.as_str().starts_with("cpu") => {
-                samples.push((format!("{what}_ns").into(), Sample::Counter(cell.ns)));
-            }
-            Metric::Cgroup { what } => {
-                samples.push((format!("{what}_bytes").into(), Sample::Counter(cell.bytes)));
-                samples.push((format!("{what}_requests").into(), Sample::Counter(cell.calls)));
-            }
-            Metric::Mpi { .. }
-            | Metric::Threads
-            | Metric::OtherThreads
-            | Metric::Killed { .. }
-            | Metric::Lost => {}
-        }
-    }
-    // Both are drawn of every job.
-    by_op.entry("read").or_default();
-    by_op.entry("write").or_default();
-    let mut cell = |names: [Cow<'static, str>; 3], cell: iotide_ledger::Cell, moves: bool| {
-        let [calls, bytes, ns] = names;
-        samples.push((calls, Sample::Counter(cell.calls)));
-        if moves {
-            samples.push((bytes, Sample::Counter(cell.bytes)));
-        }
-        samples.push((ns, Sample::Counter(cell.ns)));
-    };
-    for (op, sum) in by_op {
-        let names = match op {
-            "read" => ["read_calls", "read_bytes", "read_ns"].map(Cow::Borrowed),
-            "write" => ["write_calls", "write_bytes", "write_ns"].map(Cow::Borrowed),
-            "open" => ["open_calls", "", "open_ns"].map(Cow::Borrowed),
-            "close" => ["close_calls", "", "close_ns"].map(Cow::Borrowed),
-            op => ["calls", "bytes", "ns"].map(|what| format!("{op}_{what}").into()),
-        };
-        cell(names, sum, ["read", "write"].contains(&op));
-    }
-    let mpi = counters.mpi();
-    if !mpi.is_zero() {
-        cell(["mpi_calls", "mpi_bytes", "mpi_ns"].map(Cow::Borrowed), mpi, true);
-    }
-    samples.push(("threads_ns".into(), Sample::Counter(counters.threads().ns)));
-    samples.push(("processes".into(), Sample::Gauge(n_running.into())));
-    samples
 }
 
 /// Returns the samples of the machine.

@@ -9,7 +9,7 @@ use iotide_analysis::{
     CountedComparison, LoadPlan, MOST_EARLIER, RunCounts, ServerLoad, StepGrowth, Why, comparable,
 };
 use iotide_ledger::series::{MAX_POINTS, Points, Sample};
-use iotide_ledger::{About, JobKey, Name};
+use iotide_ledger::{About, JobKey, JobState, Name};
 use iotide_report::{JobMetrics, Source, WhyEntry, WhyRun};
 use iotide_trace::{JobInfo, Loss, ThroughputLog};
 
@@ -51,7 +51,7 @@ pub struct AskedJob<'a> {
 
 impl<'a> From<&'a StoredJob> for AskedJob<'a> {
     fn from(job: &'a StoredJob) -> Self {
-        let end_ns = job.end_ns.filter(|_| job.state != "running");
+        let end_ns = job.end_ns.filter(|_| job.state != JobState::Running);
         Self { key: &job.key, about: &job.about, end_ns }
     }
 }
@@ -118,7 +118,7 @@ impl Evidence<'_> {
             ..Query::default()
         };
         let mut runs = self.reader.jobs(&query)?;
-        runs.retain(|run| run.state != "running");
+        runs.retain(|run| run.state != JobState::Running);
         Ok(runs)
     }
 
@@ -127,9 +127,7 @@ impl Evidence<'_> {
         let found = [self.series.find(&Owner::Job(job.key.clone()), JobMetrics::is_compared_by)?];
         let start_s = job.key.start_ns / 1_000_000_000;
         let mut metrics = JobMetrics::default();
-        for (_, name, _) in
-            found[0].columns.iter().filter(|(_, name, _)| JobMetrics::is_compared_by(name.as_str()))
-        {
+        for (_, name, _) in found[0].columns.iter() {
             if let Some(points) = of_metric(&found, name, (0, u64::MAX), MAX_POINTS).and_then(|it| it.points)
             {
                 metrics.add(name.as_str(), &points, start_s);

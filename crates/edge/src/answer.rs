@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use iotide_ledger::tree::KnownNode;
-use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Metric, Name};
+use iotide_ledger::{About, Cell, Counters, JobId, JobKey, JobState, Metric, Name, SystemCounter};
 use iotide_report::{
     EarlierRun, JobDocument, JobIo, JobList, JobMpi, JobTime, NodeEntry, NodeList, ProxyJob, Untrusted,
     WatchedJob, answer_json,
@@ -211,7 +211,7 @@ impl Answers {
         let numbers: Vec<i64> = stored.iter().map(|job| job.number).collect();
         let mut of_jobs = self.ask(|reader| reader.sums(&numbers, MEMORY))?;
         for job in &stored {
-            let entry = match live.get(&job.key).filter(|_| job.state == "running") {
+            let entry = match live.get(&job.key).filter(|_| job.state == JobState::Running) {
                 Some(live) => self.live_entry(live, &view),
                 None => stored_entry(job, of_jobs.remove(&job.number).unwrap_or_default()),
             };
@@ -241,7 +241,7 @@ impl Answers {
                 .filter(|expected| expected.period_s.is_some())
                 .map(|expected| expected.confidence),
             nodes: job.nodes.iter().map(|node| node.as_str().into()).collect(),
-            ..entry(&job.key, &job.about, view.node.as_str(), "running")
+            ..entry(&job.key, &job.about, view.node.as_str(), JobState::Running)
         }
     }
 
@@ -261,11 +261,12 @@ impl Answers {
                 Some((seconds.ok_or_else(|| bad("since", "a number of seconds since 1970"))? * 1e9) as u64)
             }
         };
-        if let Some(state) = asked.get("state")
-            && !["running", "ended", "partial"].contains(&state)
-        {
-            return Err(bad("state", "one of running, ended and partial"));
-        }
+        let state = match asked.get("state") {
+            None => None,
+            Some(state) => {
+                Some(JobState::of(state).ok_or_else(|| bad("state", "one of running, ended and partial"))?)
+            }
+        };
         let before = match asked.get("cursor") {
             None => None,
             Some(cursor) => {
@@ -279,7 +280,7 @@ impl Answers {
             only_uid: viewer.only_uid(),
             user: text("user"),
             app: text("app"),
-            state: text("state"),
+            state,
             since_ns,
             text: text("q"),
             before,
@@ -350,7 +351,9 @@ impl Answers {
             .max_by_key(|job| job.key.start_ns)
             // One that the store knows to have ended is no longer live.
             .filter(|live| {
-                stored.as_ref().is_none_or(|stored| stored.key != live.key || stored.state == "running")
+                stored
+                    .as_ref()
+                    .is_none_or(|stored| stored.key != live.key || stored.state == JobState::Running)
             });
         match (live, stored) {
             (Some(live), stored) => Ok(Known::Live(live, stored)),
@@ -490,7 +493,7 @@ fn is_asked_for(job: &JobView, query: &Query) -> bool {
     let about = &job.about;
     query.user.as_deref().is_none_or(|user| about.user.as_str() == user)
         && query.app.as_deref().is_none_or(|app| about.app.as_str() == app || about.name.as_str() == app)
-        && query.state.as_deref().is_none_or(|state| state == "running")
+        && query.state.is_none_or(|state| state == JobState::Running)
         && query.since_ns.is_none_or(|since| job.key.start_ns >= since)
         && query.text.as_deref().is_none_or(|text| {
             [job.key.id.as_str(), about.name.as_str(), &about.command].iter().any(|part| part.contains(text))
@@ -498,7 +501,7 @@ fn is_asked_for(job: &JobView, query: &Query) -> bool {
 }
 
 /// Returns the entry of a job, whether it runs or not.
-fn entry(key: &JobKey, about: &About, node: &str, state: &str) -> WatchedJob {
+fn entry(key: &JobKey, about: &About, node: &str, state: JobState) -> WatchedJob {
     WatchedJob {
         job: key.id.as_str().into(),
         user: about.user.as_str().into(),
@@ -508,8 +511,8 @@ fn entry(key: &JobKey, about: &About, node: &str, state: &str) -> WatchedJob {
         partition: about.partition.as_str().into(),
         size: about.size,
         nodes: vec![node.into()],
-        state: state.to_owned(),
-        trust: about.trust.as_str().to_owned(),
+        state,
+        trust: about.trust,
         start_unix_s: seconds(key.start_ns),
         end_unix_s: None,
         read_bps: None,
@@ -528,7 +531,9 @@ fn entry(key: &JobKey, about: &About, node: &str, state: &str) -> WatchedJob {
 /// Processor time of a job, where the system counts it.
 fn cpu_s(counters: &Counters) -> Option<f64> {
     let of_job = |(metric, cell): (&Metric, &Cell)| match metric {
-        Metric::Cgroup { what } if what.as_str().starts_with("cpu_") => Some(seconds(cell.ns)),
+        Metric::System(counter) if SystemCounter::CPU.into_iter().any(|cpu| *counter == cpu) => {
+            Some(seconds(cell.ns))
+        }
         _ => None,
     };
     let mut known = counters.iter().filter_map(of_job).peekable();
@@ -546,7 +551,7 @@ fn stored_entry(job: &StoredJob, sums: JobSums) -> WatchedJob {
         memory_bytes: sums.memory_bytes,
         losses: sums.losses.into_iter().map(Untrusted::from).collect(),
         nodes: job.node.split(',').map(Untrusted::from).collect(),
-        ..entry(&job.key, &job.about, "", &job.state)
+        ..entry(&job.key, &job.about, "", job.state)
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, PoisonError};
 
 use iotide_ledger::tree::{KnownNode, NodeNews};
-use iotide_ledger::{Cell, Counters, Exposition, Format, JobId, Kind, Metric};
+use iotide_ledger::{Cell, Counters, Exposition, Format, JobId, Kind, Measure, SystemCounter, Word};
 use iotide_private::{OTHERS, Shares};
-use iotide_wire::page::PageLayer;
+use iotide_wire::Op;
 
 use crate::answer::{Answer, Answers, Asked, Known, Result, Viewer};
 use crate::exporters::Exporters;
@@ -154,12 +154,8 @@ fn by_file_system<'a>(
     mounts: &BTreeSet<Vec<u8>>,
 ) -> BTreeMap<(&'a str, &'a str), u64> {
     let moved = |counters: &'a Counters| {
-        counters.iter().filter_map(|(metric, cell)| match metric {
-            Metric::Io { op, layer, fs } if layer.as_str() != PageLayer::Beneath.name() && cell.bytes > 0 => {
-                Some((fs.as_str(), op.as_str(), cell.bytes))
-            }
-            _ => None,
-        })
+        let calls = counters.io_calls().filter(|calls| calls.cell.bytes > 0);
+        calls.map(|calls| (calls.fs.as_str(), calls.op.as_str(), calls.cell.bytes))
     };
     let mut elsewhere: BTreeMap<&str, u64> = BTreeMap::new();
     if sees_all {
@@ -181,11 +177,11 @@ fn by_file_system<'a>(
 /// All jobs together, by node and by file system.
 fn sums(text: &mut Exposition, of: &Of<'_>) {
     let (view, node) = (of.view, of.view.node.as_str());
-    let by_op = by_op(&view.total);
+    let by_op = view.total.by_op();
     let mut family =
         text.family("iotide_node_io_bytes_total", Kind::Counter, "Bytes moved by all jobs of a node.");
     for (op, cell) in by_op.iter() {
-        family.sample(&[("node", node), ("op", op)], cell.bytes);
+        family.sample(&[("node", node), ("op", op.as_str())], cell.bytes);
     }
     let others = || of.nodes.iter().filter(|other| other.node.as_str() != node);
     for other in others() {
@@ -196,7 +192,7 @@ fn sums(text: &mut Exposition, of: &Of<'_>) {
     let mut family =
         text.family("iotide_node_io_calls_total", Kind::Counter, "I/O calls of all jobs of a node.");
     for (op, cell) in by_op.iter() {
-        family.sample(&[("node", node), ("op", op)], cell.calls);
+        family.sample(&[("node", node), ("op", op.as_str())], cell.calls);
     }
     let mut family = text.family(
         "iotide_node_io_seconds_total",
@@ -204,7 +200,7 @@ fn sums(text: &mut Exposition, of: &Of<'_>) {
         "Time in I/O calls of all jobs of a node, over all threads.",
     );
     for (op, cell) in by_op.iter() {
-        family.sample_ns(&[("node", node), ("op", op)], cell.ns);
+        family.sample_ns(&[("node", node), ("op", op.as_str())], cell.ns);
     }
     let mut family =
         text.family("iotide_fs_bytes_total", Kind::Counter, "Bytes moved by all jobs, by file system.");
@@ -412,7 +408,7 @@ fn moved_by_machine(text: &mut Exposition, node: &str, of: &NodeReading) {
 }
 
 /// A job that has series of its own: its name there, and its I/O by operation.
-type Shown<'a> = (String, &'a JobView, BTreeMap<&'a str, Cell>);
+type Shown<'a> = (String, &'a JobView, BTreeMap<&'a Word<Op>, Cell>);
 
 /// Each job by itself.
 fn jobs(text: &mut Exposition, of: &Of<'_>) {
@@ -429,7 +425,7 @@ fn jobs(text: &mut Exposition, of: &Of<'_>) {
         while !names.insert(name.clone()) {
             name = format!("{name}@{}", job.key.uid);
         }
-        shown.push((name, job, by_op(&job.counters)));
+        shown.push((name, job, job.counters.by_op()));
     }
     counted_by_jobs(text, &shown);
     counted_by_cgroups(text, of, &shown);
@@ -454,13 +450,13 @@ fn counted_by_jobs(text: &mut Exposition, shown: &[Shown<'_>]) {
     let mut family = text.family("iotide_job_io_bytes_total", Kind::Counter, "Bytes moved by a job.");
     for (name, _, by_op) in shown {
         for (op, cell) in by_op.iter() {
-            family.sample(&[("job", name), ("op", op)], cell.bytes);
+            family.sample(&[("job", name), ("op", op.as_str())], cell.bytes);
         }
     }
     let mut family = text.family("iotide_job_io_calls_total", Kind::Counter, "I/O calls of a job.");
     for (name, _, by_op) in shown {
         for (op, cell) in by_op.iter() {
-            family.sample(&[("job", name), ("op", op)], cell.calls);
+            family.sample(&[("job", name), ("op", op.as_str())], cell.calls);
         }
     }
     let mut family = text.family(
@@ -470,7 +466,7 @@ fn counted_by_jobs(text: &mut Exposition, shown: &[Shown<'_>]) {
     );
     for (name, _, by_op) in shown {
         for (op, cell) in by_op.iter() {
-            family.sample_ns(&[("job", name), ("op", op)], cell.ns);
+            family.sample_ns(&[("job", name), ("op", op.as_str())], cell.ns);
         }
     }
     let mut family =
@@ -485,34 +481,16 @@ fn counted_by_jobs(text: &mut Exposition, shown: &[Shown<'_>]) {
 }
 
 fn counted_by_cgroups(text: &mut Exposition, of: &Of<'_>, shown: &[Shown<'_>]) {
-    let mut family = text.family(
-        "iotide_job_cpu_seconds_total",
-        Kind::Counter,
-        "Processor time of all processes of a job, as its cgroup says.",
-    );
-    for (name, job, _) in shown {
-        for (mode, cell) in of_cgroup(&job.counters, "cpu_") {
-            family.sample_ns(&[("job", name), ("mode", mode)], cell.ns);
-        }
-    }
-    let mut family = text.family(
-        "iotide_job_device_bytes_total",
-        Kind::Counter,
-        "Bytes that all processes of a job moved from and to devices, as its cgroup says.",
-    );
-    for (name, job, _) in shown {
-        for (op, cell) in of_cgroup(&job.counters, "device_") {
-            family.sample(&[("job", name), ("op", op)], cell.bytes);
-        }
-    }
-    let mut family = text.family(
-        "iotide_job_device_requests_total",
-        Kind::Counter,
-        "Requests of all processes of a job to devices, as its cgroup says.",
-    );
-    for (name, job, _) in shown {
-        for (op, cell) in of_cgroup(&job.counters, "device_") {
-            family.sample(&[("job", name), ("op", op)], cell.calls);
+    for declared in SystemCounter::families() {
+        let mut family = text.family(declared.name, Kind::Counter, declared.help);
+        for (name, job, _) in shown {
+            for (value, n) in job.counters.of_system().filter(|(value, _)| value.family == declared) {
+                let labels = [("job", name.as_str()), value.label];
+                match value.measure {
+                    Measure::Time => family.sample_ns(&labels, n),
+                    Measure::Count | Measure::Bytes => family.sample(&labels, n),
+                };
+            }
         }
     }
     let mut family = text.family(
@@ -546,37 +524,16 @@ fn expected_of_jobs(text: &mut Exposition, of: &Of<'_>, shown: &[Shown<'_>]) {
     }
 }
 
-/// Returns the counts of a job's cgroup, of one kind.
-fn of_cgroup<'a>(counters: &'a Counters, kind: &'a str) -> impl Iterator<Item = (&'a str, Cell)> {
-    counters.iter().filter_map(move |(metric, cell)| match metric {
-        Metric::Cgroup { what } => Some((what.as_str().strip_prefix(kind)?, *cell)),
-        _ => None,
-    })
-}
-
-/// I/O by operation, over layers and file systems.
-fn by_op(counters: &Counters) -> BTreeMap<&str, Cell> {
-    let mut by_op: BTreeMap<&str, Cell> = BTreeMap::new();
-    for (metric, cell) in counters.iter() {
-        if let Metric::Io { op, layer, .. } = metric
-            && layer.as_str() != PageLayer::Beneath.name()
-        {
-            by_op.entry(op.as_str()).or_default().add(*cell);
-        }
-    }
-    by_op
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iotide_ledger::Name;
+    use iotide_ledger::{Metric, Name};
 
     #[test]
     fn names_that_users_make_up_add_no_series() {
         let name = |text: &str| Name::cut(text.as_bytes());
         let row = |fs: &str, bytes| {
-            let metric = Metric::Io { op: name("write"), layer: name("posix"), fs: name(fs) };
+            let metric = Metric::Io { op: "write".into(), layer: "posix".into(), fs: name(fs) };
             (metric, Cell { calls: 1, bytes, ns: 1 })
         };
         let forged = (0..5000).map(|n| row(&format!("/forged/{n}"), 1));

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use iotide_ledger::series::{ColumnKind, MetricAnswer, Points, Sample};
 use iotide_ledger::tree::{Group, Question as TreeQuestion, Wanted};
-use iotide_ledger::{Counters, JobKey, Name};
+use iotide_ledger::{Counters, JobKey, JobState, Name};
 use iotide_pages::web::{
     ApiExample, Application, ComparedRun, Frame, ICON, JobLoad, JobPage, JobsPage, LoadPage, ModelPage,
     ModelsPage, NodeShare, Profile, ProfilesPage, Role, SearchPage, TracePage, alarms_page, api_page, assets,
@@ -449,7 +449,7 @@ impl Answers {
         let (viewer, asked) = (asked.viewer(), asked.query);
         let query = Asked::of("limit", "500");
         let mut runs = self.job_list(viewer, &query)?.jobs;
-        runs.retain(|run| run.state != "running");
+        runs.retain(|run| run.state != JobState::Running);
         let said = |name: &str| Untrusted::from(asked.get(name).unwrap_or_default());
         let (a, b) = (said("a"), said("b"));
         let mut fault = None;
@@ -484,7 +484,7 @@ impl Answers {
                 let query = Query {
                     only_uid: viewer.only_uid(),
                     app: Some(app.to_owned()),
-                    state: Some("ended".to_owned()),
+                    state: Some(JobState::Ended),
                     limit: MOST_MEAN,
                     ..Query::default()
                 };

@@ -3,79 +3,11 @@
 use std::collections::BTreeMap;
 
 use iotide_wire::Op;
-use iotide_wire::page::{MpiClass, MpiFunction, PageHeader, PageLayer};
+use iotide_wire::page::{MpiClass, PageHeader};
 
 use crate::identity::Name;
 use crate::limits::Limits;
-
-/// Quantity that a cell counts.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Metric {
-    /// Calls that do I/O.
-    Io {
-        /// `read`, `write`, `open` and so on: see [`op_name`].
-        op: Name,
-        /// `posix`, `stdio`, `mpiio`, or `beneath`: see [`PageLayer`].
-        layer: Name,
-        /// The file system: where it is mounted, or its type.
-        fs: Name,
-    },
-    /// Calls of an MPI function.
-    Mpi {
-        /// `MPI_Gather`.
-        function: Name,
-    },
-    /// A counter of the program's own.
-    Own {
-        /// Name given by the program.
-        name: Name,
-        /// Unit of the counter.
-        unit: Name,
-    },
-    /// Time that threads of ranks lived, of processes that use MPI: computing, I/O and MPI together.
-    Threads,
-    /// Time that threads of other processes lived: launchers and shells, which wait for the ranks. Where there are no ranks, it is the program's.
-    OtherThreads,
-    /// Counts of the system for all processes in the job's cgroup, with or without a page.
-    Cgroup {
-        /// `cpu_user`, `cpu_system` (time), `device_read`, `device_write` (requests and bytes).
-        what: Name,
-    },
-    /// Calls that could not be counted.
-    Lost,
-    /// Processes that were killed or aborted, of ranks or of others: what they would have counted is not known.
-    Killed {
-        /// Whether they were ranks.
-        is_rank: bool,
-    },
-}
-
-impl Metric {
-    fn is_own(&self) -> bool {
-        matches!(self, Self::Own { .. })
-    }
-}
-
-/// The name of an operation.
-pub fn op_name(op: Op) -> &'static str {
-    match op {
-        Op::Read => "read",
-        Op::Write => "write",
-        Op::Open => "open",
-        Op::Close => "close",
-        Op::Seek => "seek",
-        Op::Stat => "stat",
-        Op::Sync => "sync",
-        Op::Rename => "rename",
-        Op::Unlink => "unlink",
-        Op::Map => "map",
-        Op::Resize => "resize",
-        Op::Directory => "directory",
-        Op::Flush => "flush",
-        Op::View => "view",
-        Op::Place => "place",
-    }
-}
+use crate::metric::{CounterValue, Metric, Word};
 
 /// How often, how much, how long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,6 +47,17 @@ pub struct Counters {
     cells: BTreeMap<Metric, Cell>,
 }
 
+/// Calls of one operation, on one file system.
+#[derive(Clone, Copy, Debug)]
+pub struct IoCalls<'a> {
+    /// The operation.
+    pub op: &'a Word<Op>,
+    /// The file system.
+    pub fs: &'a Name,
+    /// The calls.
+    pub cell: Cell,
+}
+
 /// Sums over the I/O of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoSums {
@@ -128,10 +71,10 @@ pub struct IoSums {
 
 impl IoSums {
     /// Adds calls of an operation.
-    pub fn add(&mut self, op: &str, cell: Cell) {
+    pub fn add(&mut self, op: &Word<Op>, cell: Cell) {
         match op {
-            "read" => self.read.add(cell),
-            "write" => self.write.add(cell),
+            Word::Ours(Op::Read) => self.read.add(cell),
+            Word::Ours(Op::Write) => self.write.add(cell),
             _ => self.other.add(cell),
         }
     }
@@ -214,18 +157,36 @@ impl Counters {
         self.cells.is_empty()
     }
 
+    /// Returns the calls that do I/O by operation, layer and file system, without those beneath another layer.
+    pub fn io_calls(&self) -> impl Iterator<Item = IoCalls<'_>> {
+        self.cells.iter().filter(|(metric, _)| !metric.is_beneath()).filter_map(|(metric, cell)| match metric
+        {
+            Metric::Io { op, fs, .. } => Some(IoCalls { op, fs, cell: *cell }),
+            _ => None,
+        })
+    }
+
+    /// Returns what the system counted, number by number.
+    pub fn of_system(&self) -> impl Iterator<Item = (&'static CounterValue, u64)> {
+        let declared = self.cells.iter().filter_map(|(metric, cell)| match metric {
+            Metric::System(Word::Ours(counter)) => Some((counter.declaration().values, *cell)),
+            _ => None,
+        });
+        declared.flat_map(|(values, cell)| values.iter().map(move |value| (value, value.measure.of(cell))))
+    }
+
     /// Returns the sums over the I/O.
     pub fn io(&self) -> IoSums {
         let mut sums = IoSums::default();
-        for (metric, cell) in &self.cells {
-            if let Metric::Io { op, layer, .. } = metric
-                // The same bytes again, on behalf of a call of a layer above.
-                && layer.as_str() != PageLayer::Beneath.name()
-            {
-                sums.add(op.as_str(), *cell);
-            }
-        }
+        self.io_calls().for_each(|calls| sums.add(calls.op, calls.cell));
         sums
+    }
+
+    /// Returns the I/O by operation, over layers and file systems.
+    pub fn by_op(&self) -> BTreeMap<&Word<Op>, Cell> {
+        let mut by_op: BTreeMap<&Word<Op>, Cell> = BTreeMap::new();
+        self.io_calls().for_each(|calls| by_op.entry(calls.op).or_default().add(calls.cell));
+        by_op
     }
 
     /// Returns whether ranks of a parallel program are among the processes.
@@ -249,8 +210,7 @@ impl Counters {
         let mut sum = Cell::default();
         for (metric, cell) in &self.cells {
             if let Metric::Mpi { function } = metric
-                && MpiFunction::of_name(function.as_str())
-                    .is_none_or(|known| known.class() != MpiClass::MpiIo)
+                && function.ours().is_none_or(|known| known.class() != MpiClass::MpiIo)
             {
                 sum.add(*cell);
             }
@@ -266,12 +226,11 @@ impl Counters {
         for (layer, op, place, sum) in page.io_entries() {
             // A place whose name is not there yet is one of the others until it is.
             let fs = file_systems.get(place).unwrap_or(&file_systems[0]).clone();
-            let (op, layer) = (Name::ours(op_name(op)), Name::ours(layer.name()));
-            counters
-                .add(Metric::Io { op, layer, fs }, Cell { calls: sum.calls, bytes: sum.bytes, ns: sum.ns });
+            let metric = Metric::Io { op: op.into(), layer: layer.into(), fs };
+            counters.add(metric, Cell { calls: sum.calls, bytes: sum.bytes, ns: sum.ns });
         }
         for (function, sum) in page.mpi_entries() {
-            let function = Name::ours(function.name());
+            let function = function.into();
             counters.add(Metric::Mpi { function }, Cell { calls: sum.calls, bytes: sum.bytes, ns: sum.ns });
         }
         for own in header.user_counters() {

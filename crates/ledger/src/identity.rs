@@ -105,8 +105,43 @@ pub struct JobKey {
     pub start_ns: u64,
 }
 
+/// Whether a job runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "schema", serde(rename_all = "snake_case"))]
+pub enum JobState {
+    /// It runs.
+    Running,
+    /// It has ended.
+    Ended,
+    /// It has ended, and not all of its counts are known.
+    #[cfg_attr(feature = "schema", serde(other))]
+    Partial,
+}
+
+impl JobState {
+    /// All states.
+    pub const ALL: [Self; 3] = [Self::Running, Self::Ended, Self::Partial];
+
+    /// As it is shown and stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Ended => "ended",
+            Self::Partial => "partial",
+        }
+    }
+
+    /// The reverse of [`Self::as_str`].
+    pub fn of(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+}
+
 /// Who says that a process belongs to a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "schema", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "schema", serde(rename_all = "snake_case", from = "String"))]
 pub enum Trust {
     /// The process itself. Nobody else can say so of another user's process.
     #[default]
@@ -127,6 +162,12 @@ impl Trust {
     /// The reverse of [`Self::as_str`]; what is unknown is only claimed.
     pub fn of(text: &str) -> Self {
         if text == "cgroup" { Self::Cgroup } else { Self::Claimed }
+    }
+}
+
+impl From<String> for Trust {
+    fn from(text: String) -> Self {
+        Self::of(&text)
     }
 }
 

@@ -5,7 +5,7 @@
 //! [`tree::Hub`]. All counters are `u64` in base units (calls, bytes, nanoseconds), so sums are exact in any order.
 //!
 //! - [`JobId`], [`JobKey`], [`Trust`]: which job it is, and who says so.
-//! - [`Metric`], [`Cell`], [`Counters`]: what is counted.
+//! - [`Metric`], [`Cell`], [`Counters`]: what is counted; [`SystemCounter`]: counters of the system, each declared once.
 //! - [`About`]: what is known of a job; [`Parameters`]: what a run was asked to do.
 //! - [`Limits`], [`Losses`]: what is refused, and how often it was.
 //! - [`alarm`]: what alarms are about, and when they fire.
@@ -17,12 +17,13 @@
 
 pub use crate::{
     about::About,
-    counters::{Cell, Counters, IoSums, Metric, is_rank, op_name},
+    counters::{Cell, Counters, IoCalls, IoSums, is_rank},
     digest::{app_id, hex},
     exported::Exported,
     exposition::{Exposition, Format, Kind},
-    identity::{IdError, JobId, JobKey, Name, Trust},
+    identity::{IdError, JobId, JobKey, JobState, Name, Trust},
     limits::{Limits, Losses, Refusal},
+    metric::{CounterValue, Declaration, Measure, Metric, SampleFamily, SystemCounter, Word, Words},
     parameters::Parameters,
     remote_write::{STALE, WriteRequest, write_requests},
 };
@@ -35,6 +36,7 @@ mod exported;
 mod exposition;
 mod identity;
 mod limits;
+mod metric;
 mod parameters;
 mod remote_write;
 pub mod series;

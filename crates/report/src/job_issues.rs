@@ -127,7 +127,7 @@ mod tests {
     fn job(op: &str, calls: u64, bytes: u64, seconds: u64) -> Issues {
         let name = |text: &str| Name::cut(text.as_bytes());
         let mut counters = Counters::default();
-        let metric = Metric::Io { op: name(op), layer: name("posix"), fs: name("/scratch") };
+        let metric = Metric::Io { op: op.into(), layer: "posix".into(), fs: name("/scratch") };
         counters.add(metric, Cell { calls, bytes, ns: seconds * 1_000_000_000 });
         issues_of_counters(&counters, 4, 100.0)
     }
@@ -151,7 +151,7 @@ mod tests {
         let of = |opens: u64| {
             let mut counters = Counters::default();
             for (op, calls, bytes) in [("open", opens, 0), ("write", 1000, 1 << 30), ("sync", 1000, 0)] {
-                let metric = Metric::Io { op: name(op), layer: name("posix"), fs: name("/scratch") };
+                let metric = Metric::Io { op: op.into(), layer: "posix".into(), fs: name("/scratch") };
                 counters.add(metric, Cell { calls, bytes, ns: 40_000_000_000 });
             }
             let found = issues_of_counters(&counters, 4, 100.0).found;

@@ -1,5 +1,6 @@
 //! The end of a job in one block: what was asked for, what was used, its I/O, and what to do about it.
 
+use iotide_ledger::JobState;
 use iotide_look::Untrusted;
 use iotide_look::text::{self, Rows};
 use serde::Serialize;
@@ -36,8 +37,8 @@ pub struct JobSummary {
     pub user: Untrusted,
     /// Its name at the scheduler, else its program.
     pub name: Untrusted,
-    /// `running`, `ended` or `partial`.
-    pub state: String,
+    /// Whether it runs.
+    pub state: JobState,
     /// How many processes it had.
     pub n_processes: u32,
     /// When it began.
@@ -113,7 +114,7 @@ impl JobSummary {
             job: entry.job.clone(),
             user: entry.user.clone(),
             name: if entry.name.is_empty() { entry.program().clone() } else { entry.name.clone() },
-            state: entry.state.clone(),
+            state: entry.state,
             n_processes: entry.size,
             start_unix_s: entry.start_unix_s,
             end_unix_s: entry.end_unix_s,
@@ -181,9 +182,9 @@ impl JobSummary {
 
     /// The first line, which serves as the subject of a mail: who ran what, and how it ended.
     pub fn headline(&self) -> String {
-        let state = match (self.state.as_str(), self.used.time_s) {
-            ("running", Some(time_s)) => format!("runs for {}", text::seconds(time_s)),
-            ("running", None) => "runs".to_owned(),
+        let state = match (self.state, self.used.time_s) {
+            (JobState::Running, Some(time_s)) => format!("runs for {}", text::seconds(time_s)),
+            (JobState::Running, None) => "runs".to_owned(),
             (_, Some(time_s)) => format!("ended after {}", text::seconds(time_s)),
             (_, None) => "ended".to_owned(),
         };
@@ -305,7 +306,7 @@ fn memory_of(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::{IoCell, JobCgroup};
+    use crate::jobs::document::{IoCell, JobCgroup};
 
     #[test]
     fn resources_are_read_as_schedulers_write_them() {
@@ -328,7 +329,7 @@ mod tests {
 
     fn job() -> JobDocument {
         let mut job = crate::jobs::tests::document();
-        job.entry.state = "ended".to_owned();
+        job.entry.state = JobState::Ended;
         job.entry.end_unix_s = Some(job.entry.start_unix_s + 600.0);
         job.run_time_s = Some(600.0);
         let small = |op: &str| IoCell {

@@ -13,6 +13,7 @@
 
 use serde::Serialize;
 
+pub use iotide_ledger::{JobState, Trust};
 pub use iotide_look::{Ink, MARKS, Plot, Untrusted, mark_untrusted, quantity, text};
 
 pub use crate::{

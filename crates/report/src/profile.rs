@@ -27,10 +27,10 @@ pub fn profile(counters: &Counters, run_time_s: Option<f64>) -> Vec<ProfileValue
     for (metric, cell) in counters.iter() {
         let callpath = match metric {
             // What is beneath another layer is the same again.
-            Metric::Io { layer, .. } if layer.as_str() == "beneath" => continue,
+            _ if metric.is_beneath() => continue,
             Metric::Io { op, layer, .. } => format!("{layer}->{op}"),
             Metric::Mpi { function } => format!("mpi->{function}"),
-            Metric::Cgroup { what } => format!("cgroup->{what}"),
+            Metric::System(counter) => format!("cgroup->{counter}"),
             Metric::Own { name, .. } => {
                 let callpath = format!("own->{name}");
                 values.push(ProfileValue { callpath, metric: "value", value: cell.calls as f64 });
@@ -225,12 +225,12 @@ mod tests {
     fn a_profile_adds_up_to_the_time_of_its_threads() {
         let name = |text: &str| Name::cut(text.as_bytes());
         let io =
-            |op: &str, layer: &str, fs: &str| Metric::Io { op: name(op), layer: name(layer), fs: name(fs) };
+            |op: &str, layer: &str, fs: &str| Metric::Io { op: op.into(), layer: layer.into(), fs: name(fs) };
         let counters: Counters = [
             (io("write", "posix", "/a"), Cell { calls: 2, bytes: 10, ns: 1_000_000_000 }),
             (io("write", "posix", "/b"), Cell { calls: 1, bytes: 5, ns: 500_000_000 }),
             (io("write", "beneath", "/b"), Cell { calls: 9, bytes: 9, ns: 9 }),
-            (Metric::Mpi { function: name("MPI_Bcast") }, Cell { calls: 3, bytes: 96, ns: 2_000_000_000 }),
+            (Metric::Mpi { function: "MPI_Bcast".into() }, Cell { calls: 3, bytes: 96, ns: 2_000_000_000 }),
             (Metric::Own { name: name("steps"), unit: name("1") }, Cell { calls: 7, ..Cell::default() }),
             (Metric::Threads, Cell { calls: 0, bytes: 0, ns: 10_000_000_000 }),
         ]

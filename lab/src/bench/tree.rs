@@ -72,7 +72,7 @@ fn update() -> Result<Vec<Line>, String> {
     let (mut down, version) = Downlink::begin(&parent, &hello).map_err(|error| error.to_string())?;
     let welcome = Welcome { version, path: Downlink::path(&parent), proof: Vec::new() };
     let mut up = Uplink::begin(&mut child, &welcome).map_err(|error| error.to_string())?;
-    let metric = |index: usize| Metric::Mpi { function: Name::cut(format!("MPI_{index}").as_bytes()) };
+    let metric = |index: usize| Metric::Mpi { function: format!("MPI_{index}").as_str().into() };
     let mut counters: Counters = (0..50).map(|index| (metric(index), Cell::default())).collect();
     let opened: Vec<Opened> = (0..N_ROWS)
         .map(|row| Opened {

@@ -32,7 +32,7 @@ fn name(text: &str) -> Name {
 /// A job of a user that has written so much.
 fn job(id: &str, uid: u32, written: u64) -> JobView {
     let mut counters = Counters::default();
-    let metric = Metric::Io { op: name("write"), layer: name("posix"), fs: name("/scratch") };
+    let metric = Metric::Io { op: "write".into(), layer: "posix".into(), fs: name("/scratch") };
     counters.add(metric, Cell { calls: 1, bytes: written, ns: 1 });
     JobView {
         key: JobKey { cluster: Name::default(), uid, id: JobId::new(id).unwrap(), start_ns: 5 },

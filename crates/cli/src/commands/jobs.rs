@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use iotide_report::{JobDocument, JobList, JobResources, JobSummary, ModelLines, NodeList};
+use iotide_report::{JobDocument, JobList, JobResources, JobState, JobSummary, ModelLines, NodeList};
 
 use super::asking::{ask, in_query, now_unix_s, parse_ago, unreadable};
 use super::ioskel::parse_seconds;
@@ -197,7 +197,7 @@ fn job_of(args: &JobArgs) -> anyhow::Result<JobDocument> {
     let path = format!("/api/1/jobs/{}", in_query(&args.id));
     if args.wait.is_some() {
         // A job that was short may not be known yet.
-        while ask(&path).and_then(read).map_or(true, |job| job.entry.state == "running")
+        while ask(&path).and_then(read).map_or(true, |job| job.entry.state == JobState::Running)
             && until.is_none_or(|until| Instant::now() < until)
         {
             std::thread::sleep(LOOK_AGAIN);

@@ -8,7 +8,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Metric, Name, Refusal, Trust, app_id};
+use iotide_ledger::{
+    About, Cell, Counters, JobId, JobKey, Measure, Metric, Name, Refusal, SystemCounter, Trust, app_id,
+};
 
 use super::proc::{text_of, user_name};
 use crate::leaf::{Claim, Earlier, Leaf, PageId, Process};
@@ -220,17 +222,16 @@ pub fn owner_of(environment: &str) -> GroupOwner {
 impl GroupReading {
     /// Returns the values of the reading that only grow.
     fn counters(&self) -> Counters {
-        let mut counters = Counters::default();
-        let mut put = |what: &'static str, cell: Cell| {
-            counters.add(Metric::Cgroup { what: Name::ours(what) }, cell);
-        };
-        for (what, ns) in [("cpu_user", self.cpu_user_ns), ("cpu_system", self.cpu_system_ns)] {
-            ns.into_iter().for_each(|ns| put(what, Cell { ns, ..Cell::default() }));
-        }
-        for (what, requests) in [("device_read", self.read), ("device_write", self.written)] {
-            requests.into_iter().for_each(|(calls, bytes)| put(what, Cell { calls, bytes, ns: 0 }));
-        }
-        counters
+        let time = |ns: Option<u64>| ns.map(|ns| Measure::Time.cell(ns));
+        let requests =
+            |done: Option<(u64, u64)>| done.map(|(calls, bytes)| Cell { calls, bytes, ..Cell::default() });
+        let read = [
+            (SystemCounter::CpuUser, time(self.cpu_user_ns)),
+            (SystemCounter::CpuSystem, time(self.cpu_system_ns)),
+            (SystemCounter::DeviceRead, requests(self.read)),
+            (SystemCounter::DeviceWrite, requests(self.written)),
+        ];
+        read.into_iter().filter_map(|(counter, cell)| Some((Metric::System(counter.into()), cell?))).collect()
     }
 }
 
@@ -561,7 +562,7 @@ mod tests {
         assert_eq!((view.jobs.len(), view.n_pages), (1, 1));
         let shown = &view.jobs[0];
         assert_eq!((shown.about.name.as_str(), shown.n_running), ("sim", 1));
-        assert_eq!(shown.counters.get(&Metric::Cgroup { what: name("cpu_user") }).ns, 9);
+        assert_eq!(shown.counters.get(&Metric::System(SystemCounter::CpuUser.into())).ns, 9);
         let acts = leaf.tick(500);
         leaf.stored(&acts);
         // It ends when both are gone, with what it had come to.
@@ -575,7 +576,7 @@ mod tests {
         );
         leaf.stored(&acts);
         assert!(leaf.tick(2_000_000_000).iter().any(|act| act.ended().is_some()));
-        assert_eq!(leaf.view(0).jobs[0].counters.get(&Metric::Cgroup { what: name("cpu_user") }).ns, 9);
+        assert_eq!(leaf.view(0).jobs[0].counters.get(&Metric::System(SystemCounter::CpuUser.into())).ns, 9);
     }
 
     #[test]

@@ -178,7 +178,7 @@ mod tests {
 
         let key = JobKey { cluster: Name::default(), uid: 1, id: JobId::new("7").unwrap(), start_ns: 5 };
         let lived = (Metric::Threads, Cell { ns: 9, ..Cell::default() });
-        let written = Metric::Io { op: Name::cut(b"write"), layer: Name::cut(b"posix"), fs: Name::default() };
+        let written = Metric::Io { op: "write".into(), layer: "posix".into(), fs: Name::default() };
         let done: Counters = [lived, (written, Cell { calls: 6, bytes: 6, ns: 6 })].into_iter().collect();
         let about = About { size: 6, ..process("sim", Some(0), 5).about };
         let earlier = || Earlier {

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use iotide_ledger::series::{Amendment, Columns, Sample};
+use iotide_ledger::series::{Amendment, Columns, Sample, samples_of_job};
 
-use super::{DAY_S, Owner, column_of, samples_of_job};
+use super::{DAY_S, Owner, column_of};
 use crate::gather::LateJob;
 
 /// Nothing has come for so many seconds: then all that was missed is there.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::leaf::JobView;
 use iotide_ledger::series::points;
-use iotide_ledger::{About, Cell, JobId, Name};
+use iotide_ledger::{About, Cell, JobId, Metric, Name};
 use iotide_testkit::FreshDir;
 use std::fs;
 
@@ -12,7 +12,7 @@ fn key(id: &str) -> JobKey {
 fn view(bytes: Option<u64>) -> Arc<View> {
     let name = |text: &str| Name::cut(text.as_bytes());
     let job = |bytes| {
-        let metric = Metric::Io { op: name("write"), layer: name("posix"), fs: name("/") };
+        let metric = Metric::Io { op: "write".into(), layer: "posix".into(), fs: name("/") };
         let counters: Counters =
             [(metric, Cell { calls: bytes / 100, bytes, ns: bytes * 3 })].into_iter().collect();
         let about =

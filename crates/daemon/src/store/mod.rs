@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Metric, Name, Parameters, Trust};
+use iotide_ledger::{About, Cell, Counters, JobId, JobKey, JobState, Metric, Name, Parameters, Trust};
 use iotide_private::OpenDir;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, params};
 
@@ -311,7 +311,7 @@ impl Store {
             Ok((PageId::new(page), counters))
         });
         // What processes counted that still ran when it was rebuilt is in their pages, too: it does not go on.
-        let is_rebuilt = job.state == "partial" && rebuild::is_rebuilt(&self.db, job.number)?;
+        let is_rebuilt = job.state == JobState::Partial && rebuild::is_rebuilt(&self.db, job.number)?;
         Ok(Earlier {
             pages: pages.collect::<rusqlite::Result<_>>()?,
             done: counters_of(&self.db, job.number, Some(""))?,
@@ -370,10 +370,10 @@ fn perform(db: &Transaction<'_>, now_ns: u64, node: &str, act: &Act) -> rusqlite
             // A page that went away while its process ran may have counted more.
             let counted = "SELECT count(*) FROM losses WHERE job = ? AND what NOT LIKE ? || '%'";
             let n_lost: i64 = db.query_row(counted, params![job, series::LOSS], |row| row.get(0))?;
-            let state = if n_lost > 0 { "partial" } else { "ended" };
+            let state = if n_lost > 0 { JobState::Partial } else { JobState::Ended };
             db.execute(
                 "UPDATE jobs SET state = ?, end_ns = ? WHERE job = ?",
-                params![state, *end_ns as i64, job],
+                params![state.as_str(), *end_ns as i64, job],
             )?;
             Ok(())
         }
@@ -437,40 +437,10 @@ fn is_done(db: &Connection, page: &PageId) -> rusqlite::Result<bool> {
     db.prepare_cached("SELECT done FROM pages WHERE page = ?")?.query_row([page.as_str()], |row| row.get(0))
 }
 
-/// The columns of a counter: kind, name, layer or unit, file system.
-fn columns_of(metric: &Metric) -> [&str; 4] {
-    match metric {
-        Metric::Io { op, layer, fs } => ["io", op.as_str(), layer.as_str(), fs.as_str()],
-        Metric::Mpi { function } => ["mpi", function.as_str(), "", ""],
-        Metric::Own { name, unit } => ["own", name.as_str(), unit.as_str(), ""],
-        Metric::Cgroup { what } => ["cgroup", what.as_str(), "", ""],
-        Metric::Threads => ["threads", "", "", ""],
-        Metric::OtherThreads => ["threads", "other", "", ""],
-        Metric::Lost => ["lost", "", "", ""],
-        Metric::Killed { is_rank: true } => ["killed", "", "", ""],
-        Metric::Killed { is_rank: false } => ["killed", "other", "", ""],
-    }
-}
-
-fn metric_of([kind, name, layer, fs]: [&str; 4]) -> Option<Metric> {
-    let [name, layer, fs] = [name, layer, fs].map(|text| Name::cut(text.as_bytes()));
-    Some(match kind {
-        "io" => Metric::Io { op: name, layer, fs },
-        "mpi" => Metric::Mpi { function: name },
-        "own" => Metric::Own { name, unit: layer },
-        "cgroup" => Metric::Cgroup { what: name },
-        "threads" if name.is_empty() => Metric::Threads,
-        "threads" => Metric::OtherThreads,
-        "lost" => Metric::Lost,
-        "killed" => Metric::Killed { is_rank: name.is_empty() },
-        _ => return None,
-    })
-}
-
 fn put_counters(db: &Transaction<'_>, job: i64, page: &str, counters: &Counters) -> rusqlite::Result<()> {
     let mut put = db.prepare_cached("INSERT OR REPLACE INTO counters VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
     for (metric, cell) in counters.iter() {
-        let [kind, name, layer, fs] = columns_of(metric);
+        let [kind, name, layer, fs] = metric.columns();
         let [calls, bytes, ns] = whole(cell);
         put.execute(params![job, page, kind, name, layer, fs, calls, bytes, ns])?;
     }
@@ -485,7 +455,7 @@ fn add_counters(db: &Transaction<'_>, job: i64, counters: &Counters) -> rusqlite
          ns = min(ns, 9223372036854775807 - excluded.ns) + excluded.ns",
     )?;
     for (metric, cell) in counters.iter() {
-        let [kind, name, layer, fs] = columns_of(metric);
+        let [kind, name, layer, fs] = metric.columns();
         let [calls, bytes, ns] = whole(cell);
         put.execute(params![job, kind, name, layer, fs, calls, bytes, ns])?;
     }
@@ -507,7 +477,7 @@ fn counters_of(db: &Connection, job: i64, page: Option<&str>) -> rusqlite::Resul
     while let Some(row) = rows.next()? {
         let text = |index: usize| row.get_ref(index)?.as_str().map_err(rusqlite::Error::from);
         let number = |index: usize| row.get::<_, i64>(index).map(|value| u64::try_from(value).unwrap_or(0));
-        let Some(metric) = metric_of([text(0)?, text(1)?, text(2)?, text(3)?]) else { continue };
+        let Some(metric) = Metric::of_columns([text(0)?, text(1)?, text(2)?, text(3)?]) else { continue };
         counters.add(metric, Cell { calls: number(4)?, bytes: number(5)?, ns: number(6)? });
     }
     Ok(counters)
@@ -533,7 +503,7 @@ fn job_of_row(row: &Row<'_>) -> rusqlite::Result<StoredJob> {
             start_ns: time(4)?.unwrap_or(0),
         },
         end_ns: time(5)?,
-        state: row.get(6)?,
+        state: JobState::of(row.get_ref(6)?.as_str()?).unwrap_or(JobState::Partial),
         about: About {
             user: name(7)?,
             app: name(8)?,

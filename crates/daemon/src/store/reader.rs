@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use iotide_ledger::{About, Cell, Counters, IoSums, JobId, JobKey};
+use iotide_ledger::{About, Cell, Counters, IoSums, JobId, JobKey, JobState, SystemCounter};
 use iotide_wire::page::PageLayer;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, params_from_iter};
@@ -30,7 +30,7 @@ pub struct StoredJob {
     /// When it ended.
     pub end_ns: Option<u64>,
     /// `running`, `ended` or `partial`.
-    pub state: String,
+    pub state: JobState,
     /// How many processes it had.
     pub n_processes: u32,
     /// Where it ran.
@@ -60,7 +60,7 @@ pub struct Query {
     /// Of this application, by id or name.
     pub app: Option<String>,
     /// In this state.
-    pub state: Option<String>,
+    pub state: Option<JobState>,
     /// Begun at or after this time.
     pub since_ns: Option<u64>,
     /// With this text in id, name or command.
@@ -92,8 +92,8 @@ impl Query {
         if let Some(user) = &self.user {
             also("user = ?", user.clone().into());
         }
-        if let Some(state) = &self.state {
-            also("state = ?", state.clone().into());
+        if let Some(state) = self.state {
+            also("state = ?", state.as_str().to_owned().into());
         }
         if let Some(since) = self.since_ns {
             also("start_ns >= ?", i64::try_from(since).unwrap_or(i64::MAX).into());
@@ -207,17 +207,18 @@ impl Reader {
         (|| {
             let mut of_jobs: HashMap<i64, JobSums> = HashMap::new();
             // Sums of the database's own would fail where they do not fit.
+            let cpu = SystemCounter::CPU.map(|counter| counter.declaration().name);
             let mut statement = self.db.prepare(&format!(
                 "SELECT job, name, calls, bytes, ns, kind FROM counters
-                 WHERE job IN ({numbers}) AND (kind = 'io' AND layer <> ? OR kind = 'cgroup' AND name IN ('cpu_user', 'cpu_system'))"
+                 WHERE job IN ({numbers}) AND (kind = 'io' AND layer <> ? OR kind = 'cgroup' AND name IN (?, ?))"
             ))?;
-            let mut rows = statement.query([PageLayer::Beneath.name()])?;
+            let mut rows = statement.query([PageLayer::Beneath.name(), cpu[0], cpu[1]])?;
             while let Some(row) = rows.next()? {
                 let number = |index: usize| row.get::<_, i64>(index).map(|value| u64::try_from(value).unwrap_or(0));
                 let cell = Cell { calls: number(2)?, bytes: number(3)?, ns: number(4)? };
                 let sums = of_jobs.entry(row.get(0)?).or_default();
                 match row.get_ref(5)?.as_str()? {
-                    "io" => sums.io.add(row.get_ref(1)?.as_str()?, cell),
+                    "io" => sums.io.add(&row.get_ref(1)?.as_str()?.into(), cell),
                     _ => sums.cpu_ns = Some(sums.cpu_ns.unwrap_or(0).saturating_add(cell.ns)),
                 }
             }

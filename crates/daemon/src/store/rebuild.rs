@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-use iotide_ledger::series::{ColumnKind, Columns, Sample};
-use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Metric, Name};
+use iotide_ledger::series::{ColumnKind, Columns, Sample, counters_of_samples};
+use iotide_ledger::{About, Counters, JobId, JobKey, Name};
 use iotide_private::OpenDir;
 use iotide_wire::{BlockKind, Step, next_block};
 use rusqlite::{Connection, params};
@@ -125,7 +125,7 @@ fn job_in(folder: &OpenDir, name: &str) -> Option<Rebuilt> {
     let processes = columns.find("processes").and_then(|(id, _)| n_processes.get(&id));
     Some(Rebuilt {
         end_ns: end_s.saturating_mul(1_000_000_000).max(key.start_ns),
-        counters: counters_of(named),
+        counters: counters_of_samples(named),
         size: processes.map_or(1, |n| n.clamp(1.0, 1e6) as u32),
         key,
     })
@@ -161,36 +161,6 @@ fn key_of(owner: &str) -> Option<JobKey> {
         id: JobId::new(id).ok()?,
         start_ns: start_ns.parse().ok()?,
     })
-}
-
-/// Returns the counters from the names and last values of columns. Layers, file systems and functions were added up in them.
-fn counters_of<'a>(columns: impl Iterator<Item = (&'a str, u64)>) -> Counters {
-    let all = || Name::ours("all");
-    let mut counters = Counters::default();
-    for (column, value) in columns {
-        if let Some(name) = column.strip_prefix("own.") {
-            let metric = Metric::Own { name: Name::cut(name.as_bytes()), unit: Name::default() };
-            counters.add(metric, Cell { calls: value, ..Cell::default() });
-            continue;
-        }
-        let Some((what, unit)) = column.rsplit_once('_') else { continue };
-        let cell = match unit {
-            "calls" | "requests" => Cell { calls: value, ..Cell::default() },
-            "bytes" => Cell { bytes: value, ..Cell::default() },
-            "ns" => Cell { ns: value, ..Cell::default() },
-            _ => continue,
-        };
-        let metric = match what {
-            "mpi" => Metric::Mpi { function: all() },
-            "threads" => Metric::Threads,
-            "cpu_user" | "cpu_system" | "device_read" | "device_write" => {
-                Metric::Cgroup { what: Name::cut(what.as_bytes()) }
-            }
-            op => Metric::Io { op: Name::cut(op.as_bytes()), layer: all(), fs: all() },
-        };
-        counters.add(metric, cell);
-    }
-    counters
 }
 
 /// Whether a job was rebuilt.
@@ -252,6 +222,7 @@ mod tests {
     use crate::store::series::SeriesFile;
     use crate::store::{DATABASE, Reader};
     use iotide_ledger::series::Rows;
+    use iotide_ledger::{Cell, JobState, Metric, SystemCounter};
     use iotide_testkit::FreshDir;
     use std::sync::Arc;
 
@@ -310,7 +281,7 @@ mod tests {
         let reader = Reader::open(dir.path()).unwrap();
         let job = |id: &str| reader.job(&JobId::new(id).unwrap(), None).unwrap();
         let gone = &job("gone")[0];
-        assert_eq!((&gone.key, gone.state.as_str()), (&key("gone"), "partial"));
+        assert_eq!((&gone.key, gone.state), (&key("gone"), JobState::Partial));
         assert_eq!(
             (gone.end_ns, gone.about.size, gone.about.user.as_str()),
             (Some(1_010_000_000_000), 4, "root")
@@ -319,7 +290,7 @@ mod tests {
         assert_eq!(counters.io().write, Cell { calls: 7, bytes: 700, ns: 70 });
         assert_eq!((counters.mpi().ns, counters.threads().ns), (5, 500));
         assert_eq!(counters.get(&Metric::Own { name: Name::cut(b"steps"), unit: Name::default() }).calls, 3);
-        assert_eq!(counters.get(&Metric::Cgroup { what: Name::cut(b"cpu_user") }).ns, 90);
+        assert_eq!(counters.get(&Metric::System(SystemCounter::CpuUser.into())).ns, 90);
         assert_eq!(reader.losses(Some(gone.number)).unwrap(), [LOSS]);
         // A later process of it begins another run.
         let earlier = store.earlier(&gone.key.cluster, 0, &gone.key.id).unwrap();

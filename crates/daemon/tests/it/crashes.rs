@@ -3,7 +3,9 @@ use std::path::Path;
 
 use iotide_daemon::leaf::{Act, Claim, Earlier, Leaf, PageId, Process};
 use iotide_daemon::store::{Query, Reader, Store};
-use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Limits, Metric, Name, Parameters, Refusal, Trust};
+use iotide_ledger::{
+    About, Cell, Counters, JobId, JobKey, JobState, Limits, Metric, Name, Parameters, Refusal, Trust,
+};
 use iotide_testkit::FreshDir;
 use proptest::prelude::*;
 
@@ -34,7 +36,7 @@ pub(crate) fn process(job: u8) -> Process {
 
 pub(crate) fn written(bytes: u64) -> Counters {
     let name = |text: &str| Name::cut(text.as_bytes());
-    let metric = Metric::Io { op: name("write"), layer: name("posix"), fs: name("/scratch") };
+    let metric = Metric::Io { op: "write".into(), layer: "posix".into(), fs: name("/scratch") };
     [(metric, Cell { calls: 1, bytes, ns: 7 })].into_iter().collect()
 }
 
@@ -192,7 +194,7 @@ proptest! {
         let reader = Reader::open(dir.path()).unwrap();
         let mut stored: BTreeMap<u8, u64> = BTreeMap::new();
         for job in reader.jobs(&Query { limit: 1000, ..Query::default() }).unwrap() {
-            prop_assert_eq!(&job.state, "ended");
+            prop_assert_eq!(job.state, JobState::Ended);
             let id = job.key.id.as_str().strip_prefix("job").unwrap().parse::<u8>().unwrap();
             *stored.entry(id).or_default() += reader.counters(job.number).unwrap().io().write.bytes;
         }
@@ -231,7 +233,7 @@ fn a_page_that_vanishes_while_the_daemon_is_away_counts_as_it_was_last_kept() {
     }
     let reader = Reader::open(dir.path()).unwrap();
     let job = &reader.job(&JobId::new("job1").unwrap(), None).unwrap()[0];
-    assert_eq!((job.state.as_str(), reader.counters(job.number).unwrap().io().write.bytes), ("partial", 500));
+    assert_eq!((job.state, reader.counters(job.number).unwrap().io().write.bytes), (JobState::Partial, 500));
     assert!(reader.losses(Some(job.number)).unwrap()[0].contains("removed or cut while their process ran"));
 }
 

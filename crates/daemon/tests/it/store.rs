@@ -2,7 +2,7 @@ use std::fs;
 
 use iotide_daemon::leaf::{Act, PageId};
 use iotide_daemon::store::{DATABASE, JobLimits, Query, Reader, Store};
-use iotide_ledger::{JobId, JobKey, Name};
+use iotide_ledger::{JobId, JobKey, JobState, Name};
 use iotide_testkit::FreshDir;
 
 use crate::crashes::{process, written};
@@ -34,7 +34,7 @@ fn what_is_stored_twice_counts_once_and_an_ended_job_can_be_asked_for() {
         .unwrap();
     let reader = Reader::open(dir.path()).unwrap();
     let stored = &reader.job(&key.id, None).unwrap()[0];
-    assert_eq!((stored.state.as_str(), stored.end_ns, stored.n_processes), ("ended", Some(9_000_000_000), 1));
+    assert_eq!((stored.state, stored.end_ns, stored.n_processes), (JobState::Ended, Some(9_000_000_000), 1));
     assert_eq!(reader.counters(stored.number).unwrap().io().write.bytes, 100);
     assert!(reader.job(&key.id, Some(1001)).unwrap().is_empty(), "another user sees nothing of it");
     assert_eq!(store.done_pages().unwrap(), [page]);
@@ -172,7 +172,7 @@ fn jobs_are_found_by_user_application_state_time_and_text() {
         3
     );
     assert_eq!(
-        find(Query { text: Some("-x".into()), state: Some("running".into()), ..Query::default() }).len(),
+        find(Query { text: Some("-x".into()), state: Some(JobState::Running), ..Query::default() }).len(),
         3
     );
     assert!(find(Query { text: Some("' OR 1 --".into()), ..Query::default() }).is_empty());

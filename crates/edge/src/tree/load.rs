@@ -76,7 +76,7 @@ fn run(load: &Load, key: &Arc<Secret>, is_over: &AtomicBool, n_rounds: &AtomicU6
     let metric = |index: usize| match index {
         // A job has 64 of its own at most.
         0..32 => metric(index),
-        _ => Metric::Mpi { function: Name::cut(format!("MPI_Function_{index}").as_bytes()) },
+        _ => Metric::Mpi { function: format!("MPI_Function_{index}").as_str().into() },
     };
     let mut counters: Counters = (0..load.n_metrics).map(|index| (metric(index), Cell::default())).collect();
     runtime.block_on(async {

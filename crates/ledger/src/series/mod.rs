@@ -10,6 +10,7 @@
 pub use amend::Amendment;
 pub use answer::{MAX_POINTS, MAX_VALUES, MetricAnswer, SeriesAnswer};
 pub use columns::{Columns, MAX_OWNER};
+pub use named::{counters_of_samples, names_of_job, samples_of_job};
 pub use points::{Points, points};
 pub use rows::{ColumnKind, MAX_COLUMNS, MAX_FOLDS, MAX_TICKS, Rows, Sample, SeriesFault};
 
@@ -18,6 +19,7 @@ mod answer;
 mod bits;
 mod column;
 mod columns;
+mod named;
 mod numbers;
 mod points;
 mod rows;

@@ -90,7 +90,7 @@ fn key_of(job: u8) -> JobKey {
 }
 
 fn counters_of(calls: u64) -> Counters {
-    let metric = |name: &str| Metric::Mpi { function: Name::cut(name.as_bytes()) };
+    let metric = |name: &str| Metric::Mpi { function: name.into() };
     let mut counters: Counters =
         [(metric("MPI_Send"), Cell { calls, bytes: 3 * calls, ns: calls / 2 })].into_iter().collect();
     if calls > 40 {

@@ -10,7 +10,7 @@ use iotide_look::{Plot, Untrusted, text};
 
 use super::{Frame, Page, app_link, called, cell, job_link, path_part, share_bar, sortable, time, until};
 use crate::run::issues;
-use iotide_report::{JobDocument, JobRates, WatchedJob as JobEntry, WhyRun, are_both_seen};
+use iotide_report::{JobDocument, JobRates, JobState, Trust, WatchedJob as JobEntry, WhyRun, are_both_seen};
 
 /// Content of the page.
 #[derive(Debug)]
@@ -121,10 +121,10 @@ fn staging(entry: &JobEntry) -> String {
 
 fn head(of: &JobPage<'_>, frame: &Frame<'_>) -> String {
     let entry = &of.job.entry;
-    let badge = match entry.state.as_str() {
-        "running" => "<span class=\"badge good\">running</span>",
-        "partial" => "<span class=\"badge warning\">not all counts are known</span>",
-        _ => "<span class=\"badge\">ended</span>",
+    let badge = match entry.state {
+        JobState::Running => "<span class=\"badge good\">running</span>",
+        JobState::Partial => "<span class=\"badge warning\">not all counts are known</span>",
+        JobState::Ended => "<span class=\"badge\">ended</span>",
     };
     let mut html = format!(
         "<p class=\"path\"><a href=\"/jobs\">Jobs</a> / {}</p>\n<h1>{} {badge}</h1>\n<dl class=\"job\">",
@@ -150,7 +150,7 @@ fn head(of: &JobPage<'_>, frame: &Frame<'_>) -> String {
     }
     html += "</dl>\n";
     let io = &of.job.io;
-    let now = if entry.state == "running" { "now" } else { "on average" };
+    let now = if entry.state == JobState::Running { "now" } else { "on average" };
     html += &tiles([
         ("read", text::bytes(io.bytes_read as f64)),
         ("written", text::bytes(io.bytes_written as f64)),
@@ -165,14 +165,14 @@ fn head(of: &JobPage<'_>, frame: &Frame<'_>) -> String {
         ("period", entry.period_s.map_or("–".to_owned(), text::seconds)),
         (
             "next phase",
-            if entry.state == "running" {
+            if entry.state == JobState::Running {
                 until(frame.now_unix_s, entry.next_phase_unix_s)
             } else {
                 "–".to_owned()
             },
         ),
     ]);
-    if entry.state == "running" {
+    if entry.state == JobState::Running {
         html += &rhythm_sentence(of, frame.now_unix_s);
     }
     html
@@ -224,7 +224,7 @@ fn bandwidth(of: &JobPage<'_>, now_unix_s: f64) -> String {
     let mut end_s = start_s + n as f64 * rates.period_s;
     let mut marks = Vec::new();
     let mut caption = "Bytes read and written per second. Shaded: phases, in which much is moved.".to_owned();
-    if entry.state == "running" {
+    if entry.state == JobState::Running {
         let now_s = now_unix_s - entry.start_unix_s;
         marks.push(Mark { at: now_s, label: "now".to_owned(), strong: true });
         end_s = end_s.max(now_s);
@@ -335,12 +335,13 @@ fn facts(job: &JobDocument) -> String {
         fact("Processors", escape(&cpu));
         let peak = cgroup.memory_peak_bytes.map_or(String::new(), |bytes| text::bytes(bytes as f64));
         fact("Most memory", peak);
+        cgroup.others().for_each(|(name, value)| fact(&name, escape(&value)));
     }
     fact(
         "Job id",
-        match entry.trust.as_str() {
-            "cgroup" => "from the system (cgroup)".to_owned(),
-            _ => "as the program says".to_owned(),
+        match entry.trust {
+            Trust::Cgroup => "from the system (cgroup)".to_owned(),
+            Trust::Claimed => "as the program says".to_owned(),
         },
     );
     html + "</dl>\n"

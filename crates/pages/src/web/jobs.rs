@@ -6,7 +6,7 @@ use iotide_look::html::{escape, tiles};
 use iotide_look::{Untrusted, text};
 
 use super::{Frame, Page, called_link, cell, job_link, path_part, phase_cells, sortable, sparkline, time};
-use iotide_report::{JobList, JobRates, WatchedJob as JobEntry};
+use iotide_report::{JobList, JobRates, JobState, WatchedJob as JobEntry};
 
 /// Content of the page.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct JobsPage<'a> {
 pub fn jobs_page(frame: &Frame<'_>, of: &JobsPage<'_>) -> String {
     let mut page = Page::new("Jobs", "Jobs");
     let _ = writeln!(page.html, "<section class=\"slide\">{}</section>", search_form(of));
-    let running: Vec<&JobEntry> = of.list.jobs.iter().filter(|job| job.state == "running").collect();
+    let running: Vec<&JobEntry> = of.list.jobs.iter().filter(|job| job.state == JobState::Running).collect();
     let sum = |rate: fn(&JobEntry) -> Option<f64>| running.iter().filter_map(|job| rate(job)).sum::<f64>();
     let soon = running.iter().filter(|job| {
         job.next_phase_unix_s.is_some_and(|next| (0.0..60.0).contains(&(next - frame.now_unix_s)))
@@ -40,7 +40,7 @@ pub fn jobs_page(frame: &Frame<'_>, of: &JobsPage<'_>) -> String {
     ]);
     let columns = SystemColumns::of(running.iter().copied());
     let rows: Vec<String> = (of.list.jobs.iter().zip(of.rates))
-        .filter(|(job, _)| job.state == "running")
+        .filter(|(job, _)| job.state == JobState::Running)
         .map(|(job, rates)| running_row(job, rates.as_ref(), columns, frame.now_unix_s))
         .collect();
     if rows.is_empty() {
@@ -55,7 +55,7 @@ pub fn jobs_page(frame: &Frame<'_>, of: &JobsPage<'_>) -> String {
     page.live("running", "Running", &body);
 
     let mut body = String::new();
-    let ended: Vec<&JobEntry> = of.list.jobs.iter().filter(|job| job.state != "running").collect();
+    let ended: Vec<&JobEntry> = of.list.jobs.iter().filter(|job| job.state != JobState::Running).collect();
     body += &table_of_jobs("jobs that have ended", &ended, frame.now_unix_s);
     if let Some(next) = &of.list.next {
         let _ = writeln!(
@@ -180,9 +180,9 @@ pub(super) fn table_of_jobs(name: &str, jobs: &[&JobEntry], now_unix_s: f64) -> 
 fn job_row(job: &JobEntry, columns: SystemColumns, now_unix_s: f64) -> String {
     let run_time = job.end_unix_s.map(|end| end - job.start_unix_s);
     let rate = |bps: Option<f64>| cell(bps.unwrap_or(-1.0), &bps.map_or("–".to_owned(), text::bandwidth));
-    let state = match job.state.as_str() {
-        "partial" => "<span class=\"badge warning\">partial</span>".to_owned(),
-        state => escape(state),
+    let state = match job.state {
+        JobState::Partial => "<span class=\"badge warning\">partial</span>".to_owned(),
+        state => escape(state.as_str()),
     };
     format!(
         "<td>{}</td><td class=\"word\">{}</td><td class=\"word\">{}</td>{}<td class=\"word\">{state}</td>{}{}{}{}{}",

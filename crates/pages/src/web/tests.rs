@@ -3,8 +3,8 @@ use crate::forecast::to_html;
 use iotide_analysis::{Clue, Parts, PhaseCause, Slowdown, Why, WhyVerdict};
 use iotide_report::{
     DecisionList, Estimate, Forecast, ForecastJob, ForecastState, ForecastStorage, JobDocument, JobIo,
-    JobList, JobMpi, JobRates, JobTime, NodeEntry, NodeList, Source, WatchedJob as JobEntry, WhyEntry,
-    WhyRun,
+    JobList, JobMpi, JobRates, JobState, JobTime, NodeEntry, NodeList, Source, Trust, WatchedJob as JobEntry,
+    WhyEntry, WhyRun,
 };
 use iotide_trace::Loss;
 
@@ -13,7 +13,7 @@ fn hostile() -> Untrusted {
     format!("<script>alert(1)</script>\"'><img src=x>\n\u{202e}{}", "y".repeat(100_000)).into()
 }
 
-fn entry(state: &str) -> JobEntry {
+fn entry(state: JobState) -> JobEntry {
     let name = hostile();
     JobEntry {
         job: name.clone(),
@@ -24,10 +24,10 @@ fn entry(state: &str) -> JobEntry {
         partition: name.clone(),
         size: 4,
         nodes: vec![name.clone()],
-        state: state.to_owned(),
-        trust: "claimed".to_owned(),
+        state,
+        trust: Trust::Claimed,
         start_unix_s: 1.7e9,
-        end_unix_s: (state != "running").then_some(1.7e9 + 60.0),
+        end_unix_s: (state != JobState::Running).then_some(1.7e9 + 60.0),
         read_bps: Some(1e6),
         write_bps: Some(2e6),
         cpu_s: Some(120.0),
@@ -44,7 +44,7 @@ fn entry(state: &str) -> JobEntry {
 fn document() -> JobDocument {
     let name = hostile();
     JobDocument {
-        entry: entry("running"),
+        entry: entry(JobState::Running),
         uid: 1000,
         command: name.clone(),
         run_dir: name.clone(),
@@ -153,7 +153,10 @@ fn forecast() -> Forecast {
 fn pages() -> Vec<(&'static str, String)> {
     let name = hostile();
     let frame = frame(&name);
-    let list = JobList { jobs: vec![entry("running"), entry("ended")], next: Some("<b>".to_owned()) };
+    let list = JobList {
+        jobs: vec![entry(JobState::Running), entry(JobState::Ended)],
+        next: Some("<b>".to_owned()),
+    };
     let nodes = [
         NodeShare { node: name.clone(), ..NodeShare::default() },
         NodeShare { bytes_read: 1 << 30, node: name.clone(), ..NodeShare::default() },

@@ -1,5 +1,5 @@
 use super::*;
-use iotide_ledger::Name;
+use iotide_ledger::{Cell, Counters, Metric, Name, SystemCounter};
 
 pub(crate) fn document() -> JobDocument {
     let entry = JobEntry {
@@ -11,8 +11,8 @@ pub(crate) fn document() -> JobDocument {
         partition: "".into(),
         size: 4,
         nodes: vec!["n1".into()],
-        state: "running".to_owned(),
-        trust: "claimed".to_owned(),
+        state: JobState::Running,
+        trust: Trust::Claimed,
         start_unix_s: 1_700_000_000.0,
         end_unix_s: None,
         read_bps: Some(0.0),
@@ -53,17 +53,53 @@ pub(crate) fn document() -> JobDocument {
 
 fn counters() -> Counters {
     let name = |text: &str| Name::cut(text.as_bytes());
-    let io = |op: &str, layer: &str| Metric::Io { op: name(op), layer: name(layer), fs: name("/scratch") };
+    let io = |op: &str, layer: &str| Metric::Io { op: op.into(), layer: layer.into(), fs: name("/scratch") };
     [
         (io("write", "posix"), Cell { calls: 10, bytes: 5_000_000_123, ns: 2_000_000_000 }),
         (io("write", "beneath"), Cell { calls: 7, bytes: 9, ns: 1 }),
         (io("open", "posix"), Cell { calls: 4, bytes: 0, ns: 1_000_000_000 }),
-        (Metric::Mpi { function: name("MPI_Bcast") }, Cell { calls: 3, bytes: 96, ns: 1_000_000_000 }),
+        (Metric::Mpi { function: "MPI_Bcast".into() }, Cell { calls: 3, bytes: 96, ns: 1_000_000_000 }),
         (Metric::Threads, Cell { calls: 0, bytes: 0, ns: 40_000_000_000 }),
         (Metric::Lost, Cell { calls: 2, bytes: 0, ns: 0 }),
     ]
     .into_iter()
     .collect()
+}
+
+#[test]
+fn words_of_a_newer_daemon_are_read_with_care() {
+    let json = document().to_json();
+    for (ours, state) in
+        [("running", JobState::Running), ("ended", JobState::Ended), ("lost", JobState::Partial)]
+    {
+        let json = json.replace("\"state\": \"running\"", &format!("\"state\": \"{ours}\""));
+        assert_eq!(JobDocument::from_json(json.as_bytes()).unwrap().entry.state, state);
+    }
+    for (ours, trust) in [("cgroup", Trust::Cgroup), ("claimed", Trust::Claimed), ("signed", Trust::Claimed)]
+    {
+        let json = json.replace("\"trust\": \"claimed\"", &format!("\"trust\": \"{ours}\""));
+        assert_eq!(JobDocument::from_json(json.as_bytes()).unwrap().entry.trust, trust);
+    }
+}
+
+#[test]
+fn each_number_of_the_system_has_one_field() {
+    let cell = Cell { calls: 3, bytes: 4096, ns: 2_000_000_000 };
+    let counter = |counter: SystemCounter| (Metric::System(counter.into()), cell);
+    let mut job = document();
+    job.count(&SystemCounter::ALL.into_iter().map(counter).collect());
+    let json = job.to_json();
+    for (_, value) in SystemCounter::values() {
+        assert_eq!(json.matches(&format!("\"{}\":", value.field)).count(), 1, "{}: {json}", value.field);
+    }
+    assert_eq!(JobDocument::from_json(json.as_bytes()).unwrap().cgroup, job.cgroup);
+    // One of a newer daemon, and one that has no field here.
+    let mut cgroup = job.cgroup.unwrap();
+    cgroup.others.insert("of_tomorrow".to_owned(), "text".into());
+    cgroup.others.insert("device_reads".to_owned(), 5.into());
+    let shown = ("device reads".to_owned(), "5 (requests that read from devices)".to_owned());
+    assert!(cgroup.others().any(|other| other == shown));
+    assert!(cgroup.others().all(|(name, _)| name != "of tomorrow"));
 }
 
 #[test]
@@ -114,7 +150,7 @@ fn a_job_is_told_with_its_exact_bytes_and_nothing_that_steers_a_terminal() {
 fn a_list_and_who_loads_the_machine() {
     let busy = document().entry;
     let mut ended = busy.clone();
-    (ended.state, ended.end_unix_s, ended.write_bps) = ("ended".to_owned(), Some(1_700_000_060.0), None);
+    (ended.state, ended.end_unix_s, ended.write_bps) = (JobState::Ended, Some(1_700_000_060.0), None);
     let mut light = busy.clone();
     (light.job, light.write_bps) = ("12".into(), Some(5e8));
     (light.period_s, light.next_phase_unix_s) = (Some(20.0), Some(1_700_000_033.0));

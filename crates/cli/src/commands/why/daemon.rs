@@ -6,7 +6,7 @@ use iotide_analysis::{MOST_EARLIER, RunCounts, StepGrowth, comparable};
 use iotide_api::{
     ComparedRun, CountedRun, Error, LoadPiece, LoadSource, Loss, Progress, StorageLoad, ThroughputLog,
 };
-use iotide_report::{CounterOverTime, JobDocument, JobList, JobMetrics, Untrusted, WatchedJob};
+use iotide_report::{CounterOverTime, JobDocument, JobList, JobMetrics, JobState, Untrusted, WatchedJob};
 use iotide_trace::JobInfo;
 
 use crate::commands::asking::{ask_at, find_at, in_query, unreadable};
@@ -66,7 +66,7 @@ fn runs_before(socket: &Path, app: &Untrusted, job: &WatchedJob) -> anyhow::Resu
     let list = ask_at(socket, &format!("/api/1/jobs?app={app}&limit={MOST_LISTED}"))?;
     let list = JobList::from_json(&list).map_err(unreadable)?;
     let is_before = |other: &WatchedJob| {
-        other.state != "running" && other.user == job.user && other.start_unix_s < job.start_unix_s
+        other.state != JobState::Running && other.user == job.user && other.start_unix_s < job.start_unix_s
     };
     Ok(list.jobs.into_iter().filter(is_before).collect())
 }
@@ -85,7 +85,7 @@ fn counted(socket: &Path, job: &WatchedJob) -> anyhow::Result<CountedRun> {
     let metrics = JobMetrics::from_json(&metrics).map_err(unreadable)?;
     let run_s = job.end_unix_s.map(|end_s| end_s - job.start_unix_s);
     // Samples count from the whole second in which the job began.
-    let goes_on = job.state == "running";
+    let goes_on = job.state == JobState::Running;
     let counts = RunCounts { goes_on, ..metrics.counts(job.start_unix_s.floor(), run_s) };
     let said = |text: &Untrusted| Some(text.as_said().to_owned()).filter(|text| !text.is_empty());
     Ok(CountedRun {

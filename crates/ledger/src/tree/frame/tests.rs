@@ -1,5 +1,6 @@
 use super::super::asking::AskError;
 use super::*;
+use crate::parameters::Parameters;
 use proptest::prelude::*;
 
 fn name() -> impl Strategy<Value = Name> {
@@ -8,14 +9,18 @@ fn name() -> impl Strategy<Value = Name> {
 
 fn metric() -> impl Strategy<Value = Metric> {
     prop_oneof![
-        (name(), name(), name()).prop_map(|(op, layer, fs)| Metric::Io { op, layer, fs }),
-        name().prop_map(|function| Metric::Mpi { function }),
+        (name(), name(), name()).prop_map(|(op, layer, fs)| Metric::Io {
+            op: op.into(),
+            layer: layer.into(),
+            fs
+        }),
+        name().prop_map(|function| Metric::Mpi { function: function.into() }),
         (name(), name()).prop_map(|(name, unit)| Metric::Own { name, unit }),
         Just(Metric::Threads),
         Just(Metric::OtherThreads),
         Just(Metric::Lost),
         any::<bool>().prop_map(|is_rank| Metric::Killed { is_rank }),
-        name().prop_map(|what| Metric::Cgroup { what }),
+        name().prop_map(|counter| Metric::System(counter.into())),
     ]
 }
 

@@ -24,7 +24,7 @@ fn group() -> Group {
 }
 
 fn counted(calls: u64) -> Counters {
-    let metric = Metric::Mpi { function: Name::cut(b"MPI_Send") };
+    let metric = Metric::Mpi { function: "MPI_Send".into() };
     [(metric, Cell { calls, bytes: 10 * calls, ns: calls / 2 })].into_iter().collect()
 }
 
@@ -164,7 +164,7 @@ proptest! {
 fn what_was_shown_in_silences_takes_some_mebibytes_at_most_whoever_is_silent_however_often() {
     let mut hub = hub(Limits::default());
     let names: Vec<Metric> =
-        (0..100).map(|n| Metric::Mpi { function: Name::cut(format!("f{n}").as_bytes()) }).collect();
+        (0..100).map(|n| Metric::Mpi { function: format!("f{n}").as_str().into() }).collect();
     let counted = |calls: u64| -> Counters {
         names.iter().map(|metric| (metric.clone(), Cell { calls, bytes: calls, ns: calls })).collect()
     };

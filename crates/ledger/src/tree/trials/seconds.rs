@@ -115,7 +115,7 @@ impl Site {
         let calls = self.chance.next() % 8;
         machine.calls += calls.saturating_sub(2);
         let opened = machine.opened();
-        let metric = |name: &str| Metric::Mpi { function: Name::cut(name.as_bytes()) };
+        let metric = |name: &str| Metric::Mpi { function: name.into() };
         let cell = |calls| Cell { calls, bytes: 0, ns: 0 };
         // Another metric comes later.
         let [sent, received] = [machine.calls.min(20), machine.calls.saturating_sub(20)].map(cell);
