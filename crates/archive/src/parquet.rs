@@ -1,16 +1,12 @@
 //! The runs of an archive as a Parquet table.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use iotide_report::ResultLine;
-use iotide_report::parquet_file::{io_error, put};
-use parquet::basic::Compression;
+use iotide_report::parquet_file::{begin, io_error, put};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::Result;
-use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::parser::parse_message_type;
 
 const SCHEMA: &str = "
 message iotide_runs {
@@ -87,14 +83,7 @@ impl<T> Column<T> {
 
 impl<W: Write + Send> RunsTable<W> {
     pub(crate) fn create(out: W) -> io::Result<Self> {
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_created_by(format!("iotide {}", env!("CARGO_PKG_VERSION")))
-            .build();
-        let schema = parse_message_type(SCHEMA).map_err(io_error)?;
-        let file =
-            SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties)).map_err(io_error)?;
-        Ok(Self { file, group: Group::default() })
+        Ok(Self { file: begin(out, SCHEMA)?, group: Group::default() })
     }
 
     pub(crate) fn push(&mut self, run: &ResultLine<'_>) -> io::Result<()> {

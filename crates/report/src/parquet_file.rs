@@ -1,10 +1,24 @@
 //! Functions for all Parquet files that are written here.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
+use parquet::basic::Compression;
 use parquet::data_type::DataType;
 use parquet::errors::{ParquetError, Result};
-use parquet::file::writer::SerializedRowGroupWriter;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
+
+/// Begins a file with a schema.
+pub fn begin<W: Write + Send>(out: W, schema: &str) -> io::Result<SerializedFileWriter<W>> {
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_created_by(format!("iotide {}", env!("CARGO_PKG_VERSION")))
+        .build();
+    let schema = parse_message_type(schema).map_err(io_error)?;
+    SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties)).map_err(io_error)
+}
 
 /// Writes the next column of a row group.
 pub fn put<T: DataType, W: Write + Send>(

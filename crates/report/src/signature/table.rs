@@ -1,18 +1,14 @@
 //! Signatures as Parquet: a row each, the series as a list.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use iotide_analysis::Burst;
-use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::Result;
-use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::parser::parse_message_type;
 
 use super::SignatureEntry;
-use crate::parquet_file::{io_error, put};
+use crate::parquet_file::{begin, io_error, put};
 
 /// Names and units are those of the JSON form.
 const SCHEMA: &str = "
@@ -86,14 +82,7 @@ impl List {
 impl<W: Write + Send> SignatureTable<W> {
     /// Begins a table.
     pub fn new(out: W) -> io::Result<Self> {
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_created_by(format!("iotide {}", env!("CARGO_PKG_VERSION")))
-            .build();
-        let schema = parse_message_type(SCHEMA).map_err(io_error)?;
-        let file =
-            SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties)).map_err(io_error)?;
-        Ok(Self { file, rows: Columns::default() })
+        Ok(Self { file: begin(out, SCHEMA)?, rows: Columns::default() })
     }
 
     /// Adds a row.
