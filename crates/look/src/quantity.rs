@@ -23,23 +23,41 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads a time in seconds: `4`, `0.5s`, `250ms`, `2min`, `1h`, `3d`. Zero is refused.
+/// Reads a time in seconds: `4`, `0.5s`, `250ms`, `2min`, `1h`, `3d`, `2w`. Zero is refused.
 pub fn parse_seconds(text: &str) -> Result<f64, String> {
     let (number, unit) = split_unit(text);
-    let factor = match unit {
-        "" | "s" => 1.0,
-        "ms" => 1e-3,
-        "us" | "µs" => 1e-6,
-        "min" => 60.0,
-        "h" => 3600.0,
-        "d" => 86_400.0,
-        _ => return Err(format!("'{unit}' is no unit of time; there are us, ms, s, min, h, d")),
+    let Some(factor) = unit_s(unit) else {
+        return Err(format!("'{unit}' is no unit of time; there are us, ms, s, min, h, d, w"));
     };
     match number.parse::<f64>() {
         Ok(number) if (1e-6..=1e9).contains(&(number * factor)) => Ok(number * factor),
         Ok(_) => Err("a time is between 1 µs and 1e9 s".to_owned()),
         Err(_) => Err(format!("'{number}' is no number")),
     }
+}
+
+/// Reads how long ago something was, in seconds: a time as [`parse_seconds`] reads it, but `m` is a minute, and 0 is now.
+pub fn parse_ago(text: &str) -> Result<f64, String> {
+    let (number, unit) = split_unit(text);
+    let factor = if unit == "m" { unit_s("min") } else { unit_s(unit) };
+    match (number.parse::<f64>(), factor) {
+        (Ok(number), Some(factor)) if (number * factor).is_finite() => Ok((number * factor).max(0.0)),
+        (Ok(_), Some(_)) => Err("a finite time".to_owned()),
+        _ => Err("a number and a unit: s, m, h, d or w".to_owned()),
+    }
+}
+
+fn unit_s(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "us" | "µs" => 1e-6,
+        "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        "w" => 604_800.0,
+        _ => return None,
+    })
 }
 
 /// Reads a probability: `0.25` or `25%`.
@@ -103,6 +121,18 @@ mod tests {
             [4.0, 0.25, 120.0, 259_200.0]
         );
         assert_eq!(["0.25", "25%", "100%"].map(|text| parse_probability(text).unwrap()), [0.25, 0.25, 1.0]);
+    }
+
+    #[test]
+    fn a_time_ago_may_be_none_and_minutes_are_short() {
+        assert_eq!(
+            ["0", "5m", "5min", "2w", "30d", "-3s"].map(|text| parse_ago(text).unwrap()),
+            [0.0, 300.0, 300.0, 1_209_600.0, 2_592_000.0, 0.0]
+        );
+        for text in ["", "x", "5y", "NaN", "1e308w"] {
+            assert!(parse_ago(text).is_err(), "{text}");
+        }
+        assert!(parse_seconds("5m").is_err(), "it could be milliseconds");
     }
 
     #[test]

@@ -140,21 +140,3 @@ pub(super) fn in_query(text: &str) -> &str {
 pub(super) fn now_unix_s() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
-
-/// A time before now, in seconds.
-pub(super) fn parse_ago(text: &str) -> Result<f64, String> {
-    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
-    let factor = match unit {
-        "s" | "" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        "d" => 86_400.0,
-        "w" => 604_800.0,
-        _ => return Err("a number and a unit: s, m, h, d or w".to_owned()),
-    };
-    let number: f64 = number.parse().map_err(|_| "a number and a unit: s, m, h, d or w".to_owned())?;
-    (number * factor)
-        .is_finite()
-        .then_some((number * factor).max(0.0))
-        .ok_or_else(|| "a finite time".to_owned())
-}

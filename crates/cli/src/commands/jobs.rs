@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use iotide_report::quantity::parse_ago;
 use iotide_report::{JobDocument, JobList, JobResources, JobState, JobSummary, ModelLines, NodeList};
 
-use super::asking::{ask, in_query, now_unix_s, parse_ago, unreadable};
+use super::asking::{ask, in_query, now_unix_s, unreadable};
 use super::ioskel::parse_seconds;
 use super::{Form, OutputArgs};
 use crate::ExitStatus;

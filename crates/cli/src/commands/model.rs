@@ -122,7 +122,7 @@ struct WatchedArgs {
     #[arg(long, value_name = "N", requires = "watched")]
     last: Option<NonZeroUsize>,
     /// Only runs started within this time before now, as in 30m, 12h, 7d
-    #[arg(long, value_name = "TIME", requires = "watched", value_parser = super::asking::parse_ago)]
+    #[arg(long, value_name = "TIME", requires = "watched", value_parser = iotide_report::quantity::parse_ago)]
     since: Option<f64>,
 }
 

@@ -7,11 +7,12 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, anyhow, bail};
 use iotide_analysis::IssueId;
+use iotide_report::quantity::parse_ago;
 use iotide_report::{JobDocument, JobList, text};
 use serde_json::{Value, json};
 use toml::Table;
 
-use super::asking::{ask, in_query, now_unix_s, parse_ago, unreadable};
+use super::asking::{ask, in_query, now_unix_s, unreadable};
 use super::jobs::{deliver, list};
 use super::{Form, OutputArgs};
 use crate::ExitStatus;

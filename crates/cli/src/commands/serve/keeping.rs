@@ -7,8 +7,7 @@ use iotide_daemon::store::{JobLimits, SeriesLimits};
 use iotide_edge::{RedisAddress, RedisConfig};
 use iotide_http::Url;
 
-use super::super::asking::parse_ago;
-use iotide_report::quantity::{parse_seconds, parse_size};
+use iotide_report::quantity::{parse_ago, parse_seconds, parse_size};
 
 /// Options and settings of the same names. What is `None` is as usual.
 #[derive(clap::Args, Clone, Debug, Default)]
