@@ -1,6 +1,7 @@
 //! How right the answers are, on data made here whose truth is known.
 
 mod categories;
+mod doubtful;
 mod gain;
 mod issues;
 mod jobs;

@@ -7,7 +7,7 @@ use iotide_analysis::{
 };
 use iotide_trace::{SampledSignal, Sampling, SamplingKind, automatic_rate_hz, sample};
 
-use super::paper_study;
+use super::{doubtful, paper_study};
 use crate::answer::{ask, ask_with};
 use crate::peer::ftio::{Ftio, Periods};
 use crate::score::{Group, least_error, relative_error};
@@ -135,6 +135,7 @@ fn evaluate(options: &Options) {
             println!("  {:>4.0} %: {:>4.0} % of {n}", 100.0 * mean_confidence, 100.0 * share_right);
         }
     }
+    doubtful::print(options.seed, options.repeat, options.verbose);
 }
 
 /// The best right and the best wrong candidate of a trace, with what speaks for each.

@@ -1,6 +1,7 @@
 //! Synthetic traces, jobs and logs, made from a seed, with what is true of them.
 
 pub mod change;
+pub mod doubtful;
 pub mod family;
 pub mod held_out;
 pub mod job;
