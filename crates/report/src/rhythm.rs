@@ -22,6 +22,12 @@ pub struct Rhythm {
     /// How many bytes its phases move.
     #[serde(serialize_with = "whole_bytes")]
     pub bytes: f64,
+    /// The share of all bytes that these are.
+    pub byte_share: f64,
+    /// The share of the time that its phases stand for, one beat each.
+    pub time_share: f64,
+    /// How far the bandwidth falls between its phases, as a share of that within them: 1 is silence in between.
+    pub depth: f64,
     /// When it begins to hold.
     pub start_s: f64,
     /// When it ends.
@@ -40,6 +46,9 @@ pub struct Pause {
     /// When the next phase began.
     pub end_s: f64,
 }
+
+/// Shares below this are worth a word: most of the run is something else.
+const MOST: f64 = 0.5;
 
 /// From so many beats in a row without a phase it is a pause. Where a third of all beats is missed at random, a run of
 /// five still is a matter of one in 250.
@@ -63,6 +72,9 @@ impl From<&iotide_analysis::Rhythm> for Rhythm {
             missed: rhythm.missed,
             n_phases: rhythm.phases.len(),
             bytes: rhythm.bytes,
+            byte_share: rhythm.byte_share,
+            time_share: rhythm.time_share,
+            depth: rhythm.depth,
             start_s: rhythm.start_s,
             end_s: rhythm.end_s,
             confidence: rhythm.confidence,
@@ -111,6 +123,7 @@ impl Rhythm {
             parts.push(format!("spread {}", text::percent(self.spread)));
             parts.extend(self.interruptions());
             parts.push(format!("{} of about {each}", text::counted(self.n_phases as u64, "phase")));
+            parts.extend(self.shares_in_words());
             parts.push(zero.span(self.start_s, self.end_s));
         }
         parts.push(format!("confidence {}", text::percent(self.confidence)));
@@ -119,7 +132,22 @@ impl Rhythm {
 
     /// Whether its line says more than the headline does.
     pub(crate) fn is_remarkable(&self) -> bool {
-        self.n_phases > 0 && (self.missed > 0 || self.spread >= 0.05)
+        self.n_phases > 0 && (self.missed > 0 || self.spread >= 0.05 || !self.shares_in_words().is_empty())
+    }
+
+    /// Returns how much of the run it explains, where that is not most of it, and how deep it is, where the stream goes on between its phases.
+    fn shares_in_words(&self) -> Vec<String> {
+        let mut parts = Vec::new();
+        if self.byte_share < MOST {
+            parts.push(format!("{} of the bytes", text::percent(self.byte_share)));
+        }
+        if self.time_share < MOST {
+            parts.push(format!("{} of the time", text::percent(self.time_share)));
+        }
+        if self.depth < MOST {
+            parts.push(format!("bandwidth {} lower between phases", text::percent(self.depth)));
+        }
+        parts
     }
 
     fn follows(&self, earlier: &Rhythm) -> bool {
@@ -255,6 +283,9 @@ mod tests {
             spread: 0.01,
             missed: n_beats - starts_s.len(),
             bytes: bytes * starts_s.len() as f64,
+            byte_share: 1.0,
+            time_share: 1.0,
+            depth: 1.0,
             start_s: first_s,
             end_s: last_s + 0.1 * beat_s,
             confidence,

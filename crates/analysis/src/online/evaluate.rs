@@ -21,7 +21,7 @@ use super::octaves::Octaves;
 use super::prediction::{ExpectedRhythm, IdleGap, NextPhase, SeenPhase};
 use super::regimes::{Fit, Known, Regimes};
 use crate::period::{CutEstimate, CutRhythm, cut_by, detect_cuts, detect_period};
-use crate::rhythm::Rule;
+use crate::rhythm::{MOST_CERTAIN, Rule};
 use crate::{Method, Phase};
 
 /// State that lasts from one evaluation to the next, all of it bounded. Times are seconds since the first event.
@@ -528,8 +528,13 @@ impl Evaluator {
         let resolution_s = 1.0 / signal.rate_hz;
         let mut evaluation = Evaluation {
             window_s: (signal.start_s.max(self.window_start_s), at_s),
-            // Fewer than three phases are too few to say that there is no rhythm.
-            confidence: if found.best.is_some() { 1.0 - found.p_periodic } else { 0.0 },
+            // Fewer than three phases are too few to say that there is no rhythm, and so are the requests of the first.
+            confidence: match &found.best {
+                Some(best) if !is_of_requests(&best.phases, config) => {
+                    (1.0 - found.p_periodic).min(MOST_CERTAIN)
+                }
+                _ => 0.0,
+            },
             ..Evaluation::default()
         };
         let Some(main) = found.rhythms.first() else {

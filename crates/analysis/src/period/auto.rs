@@ -3,10 +3,12 @@
 use iotide_trace::{SampledSignal, Span, StepSignal};
 
 use super::{
-    Candidate, DftConfig, PeriodEstimate, Phase, Reason, Rhythm, StatedRun, Verdict, WeighedRhythm,
-    correlation, next_beat_s, spectral,
+    Candidate, DftConfig, MOST_CANDIDATES, PeriodEstimate, Phase, Reason, Rhythm, StatedRun, Verdict,
+    WeighedRhythm, correlation, next_beat_s, spectral,
 };
-use crate::rhythm::{self, Burst, Findings, Found, Rule, Steps, find_all_rhythms, find_rhythms};
+use crate::rhythm::{
+    self, Burst, Findings, Found, MOST_CERTAIN, Rule, Steps, Sums, find_all_rhythms, find_rhythms,
+};
 
 /// Returns the rhythms of a sampled signal, each sample a step.
 pub(crate) fn detect(signal: &SampledSignal, config: &DftConfig) -> PeriodEstimate {
@@ -35,8 +37,10 @@ pub(crate) fn rhythms_of(signal: &StepSignal, window: Span, stated: &StatedRun) 
 fn rhythms_in(steps: &Steps, origin_s: f64) -> PeriodEstimate {
     let findings = find_all_rhythms(steps);
     let end_s = origin_s + steps.duration_s();
-    let rhythms: Vec<Rhythm> = findings.rhythms.iter().map(|found| as_rhythm(found, origin_s)).collect();
-    let (verdict, reason, confidence) = verdict(&findings);
+    let mut rhythms: Vec<Rhythm> = findings.rhythms.iter().map(|found| as_rhythm(found, origin_s)).collect();
+    add_shares(&mut rhythms, steps, origin_s);
+    discount(&mut rhythms);
+    let (verdict, reason, confidence) = verdict(&findings, &rhythms);
     let mut estimate = PeriodEstimate { verdict, reason, confidence, ..PeriodEstimate::default() };
     if let (Verdict::Periodic, Some(main)) = (verdict, rhythms.first()) {
         estimate.period_s = Some(main.period_s);
@@ -55,14 +59,14 @@ fn rhythms_in(steps: &Steps, origin_s: f64) -> PeriodEstimate {
 }
 
 /// Returns the verdict on the findings: with a rhythm, its probability; without, the probability that there is none.
-fn verdict(findings: &Findings) -> (Verdict, Option<Reason>, f64) {
+fn verdict(findings: &Findings, rhythms: &[Rhythm]) -> (Verdict, Option<Reason>, f64) {
     if findings.n_phases < 3 {
         return (Verdict::Unclear, Some(Reason::TooFewPhases), 0.0);
     }
-    match findings.rhythms.first() {
+    match rhythms.first() {
         Some(main) => (Verdict::Periodic, None, main.confidence),
         None => {
-            let confidence = 1.0 - findings.p_periodic;
+            let confidence = (1.0 - findings.p_periodic).min(MOST_CERTAIN);
             if confidence < 0.5 {
                 (Verdict::Unclear, Some(Reason::MixedEvidence), confidence)
             } else {
@@ -88,7 +92,7 @@ fn candidates(findings: &Findings, estimate: &PeriodEstimate) -> Vec<Candidate> 
             all.push(Candidate { period_s, confidence: probability.min(most) });
         }
     }
-    all.truncate(5);
+    all.truncate(MOST_CANDIDATES);
     all
 }
 
@@ -103,12 +107,68 @@ fn as_rhythm(found: &Found, origin_s: f64) -> Rhythm {
         spread: found.spread,
         missed: found.missed,
         bytes: found.own_bytes,
+        byte_share: 1.0,
+        time_share: 1.0,
+        depth: 1.0,
         start_s: first.start_s,
         end_s: last.end_s,
         confidence: found.confidence,
         phases,
     }
 }
+
+/// Adds how much of the signal each rhythm explains, and how clearly it stands out.
+pub(super) fn add_shares(rhythms: &mut [Rhythm], steps: &Steps, origin_s: f64) {
+    if rhythms.is_empty() {
+        return;
+    }
+    let sums = Sums::of(steps);
+    let (bytes, duration_s) = (sums.between(0.0, steps.duration_s()), steps.duration_s());
+    for rhythm in rhythms {
+        rhythm.byte_share = (rhythm.bytes / bytes).min(1.0);
+        rhythm.time_share = (rhythm.phases.len() as f64 * rhythm.period_s / duration_s).min(1.0);
+        rhythm.depth = depth(&rhythm.phases, |from_s, to_s| sums.between(from_s - origin_s, to_s - origin_s));
+    }
+}
+
+/// How far the bandwidth falls between phases, as a share of that within them.
+fn depth(phases: &[Phase], bytes_between: impl Fn(f64, f64) -> f64) -> f64 {
+    let [first, .., last] = phases else { return 1.0 };
+    let busy_s: f64 = phases.iter().map(|phase| phase.end_s - phase.start_s).sum();
+    let within: f64 = phases.iter().map(|phase| bytes_between(phase.start_s, phase.end_s)).sum();
+    let idle_s = last.end_s - first.start_s - busy_s;
+    let between = (bytes_between(first.start_s, last.end_s) - within).max(0.0);
+    if idle_s <= 0.0 || busy_s <= 0.0 || within <= 0.0 {
+        return 1.0;
+    }
+    1.0 - ((between / idle_s) / (within / busy_s)).min(1.0)
+}
+
+/// Takes from the confidence of rhythms that explain little of the run, down to a half: what keeps a beat in a part of it may be what happens to be even there.
+fn discount(rhythms: &mut [Rhythm]) {
+    let explained: f64 = rhythms.iter().map(|rhythm| rhythm.byte_share).sum();
+    let moved = (explained / MOVES_ENOUGH).min(1.0);
+    for rhythm in rhythms.iter_mut().filter(|rhythm| rhythm.confidence > 0.5) {
+        let kept = (1.0 - 2.0 * (missed_share(rhythm) - OFTEN_MISSED)).min(1.0);
+        rhythm.confidence = 0.5 + (rhythm.confidence - 0.5) * moved.min(kept);
+    }
+}
+
+/// The share of the beats that were missed. The longest gap is left out: one pause says nothing about the beat.
+fn missed_share(rhythm: &Rhythm) -> f64 {
+    let missed = (rhythm.phases.windows(2))
+        .map(|pair| ((pair[1].start_s - pair[0].start_s) / rhythm.period_s).round() - 1.0)
+        .filter(|missed| (1.0..MOST_MISSED).contains(missed));
+    let (sum, longest) = missed.fold((0.0, 0.0f64), |(sum, longest), n| (sum + n, longest.max(n)));
+    (sum - longest) / (sum - longest + rhythm.phases.len() as f64)
+}
+
+/// More beats in a row are a pause, as in the engine.
+const MOST_MISSED: f64 = 12.0;
+/// A program that skips beats skips three in ten at most (law 4 and the calibration go so far). Where eight in ten are missing, nothing is certain.
+const OFTEN_MISSED: f64 = 0.3;
+/// Rhythms that move less than this share of the bytes together leave most of the run unexplained.
+const MOVES_ENOUGH: f64 = 0.25;
 
 fn as_phase(burst: &Burst, origin_s: f64) -> Phase {
     Phase { start_s: origin_s + burst.start_s, end_s: origin_s + burst.end_s, bytes: burst.bytes }

@@ -200,6 +200,9 @@ pub struct PeriodEstimate {
     pub waves: Vec<Wave>,
 }
 
+/// Periods beyond the best few that were considered are of no use to anybody.
+const MOST_CANDIDATES: usize = 5;
+
 /// A period that was considered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
@@ -237,6 +240,12 @@ pub struct Rhythm {
     pub phases: Vec<Phase>,
     /// How many bytes its phases move over the run.
     pub bytes: f64,
+    /// The share of the window's bytes that these are.
+    pub byte_share: f64,
+    /// The share of the window that its phases stand for: one beat each.
+    pub time_share: f64,
+    /// How far the bandwidth falls between its phases, as a share of that within them: 1 is silence in between.
+    pub depth: f64,
     /// When it begins to hold.
     pub start_s: f64,
     /// When it ends.

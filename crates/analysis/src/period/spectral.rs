@@ -9,10 +9,12 @@ use iotide_num::{
 };
 use iotide_trace::SampledSignal;
 
+use super::auto::add_shares;
 use super::{
     Candidate, DftConfig, Harmonic, Harmonics, OutlierDetector, PeriodError, PeriodEstimate, Phase, Rhythm,
     Verdict, Wave, correlation, next_beat_s,
 };
+use crate::rhythm::Steps;
 use crate::substantial::Substantial;
 
 /// Finds the dominant frequency of the whole samples, if one stands out.
@@ -81,6 +83,7 @@ fn settle(
         phases: estimate.phases.clone(),
         ..Rhythm::default()
     }];
+    add_shares(&mut estimate.rhythms, &Steps::sampled(signal), signal.start_s);
     // Counted on from the last phase rather than from the wave's crest: the wave's frequency lies on the grid of the
     // transform, and over a whole trace the error of half a bin adds up to half a period.
     estimate.next_phase_s =

@@ -363,13 +363,13 @@ fn bytes_of(stretch: &Stretch, proposal: &Proposal) -> f64 {
 }
 
 /// Bytes up to any time.
-struct Sums<'a> {
+pub(crate) struct Sums<'a> {
     steps: &'a Steps,
     until: Vec<f64>,
 }
 
 impl<'a> Sums<'a> {
-    fn of(steps: &'a Steps) -> Self {
+    pub(crate) fn of(steps: &'a Steps) -> Self {
         let mut until = Vec::with_capacity(steps.len() + 1);
         until.push(0.0);
         for i in 0..steps.len() {
@@ -388,7 +388,7 @@ impl<'a> Sums<'a> {
         self.until[i] + rate_bps * (time_s - self.steps.times_s[i])
     }
 
-    fn between(&self, from_s: f64, to_s: f64) -> f64 {
+    pub(crate) fn between(&self, from_s: f64, to_s: f64) -> f64 {
         self.at(to_s) - self.at(from_s)
     }
 }
@@ -731,8 +731,11 @@ fn agree(a_s: f64, b_s: f64) -> bool {
 }
 
 fn probability(logit: f64) -> f64 {
-    1.0 / (1.0 + (-SHARPNESS * logit).exp())
+    (1.0 / (1.0 + (-SHARPNESS * logit).exp())).min(MOST_CERTAIN)
 }
+
+/// Nobody is more certain than this of anything: no evaluation has had so many cases that more could be said.
+pub(crate) const MOST_CERTAIN: f64 = 0.9999;
 
 /// Logits times this read as probabilities (`cargo xtask accuracy period --fit-confidence`: 1.4 to 2.2 by seed, more where next to nothing is wrong).
 const SHARPNESS: f64 = 1.9;

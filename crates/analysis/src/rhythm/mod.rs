@@ -10,7 +10,7 @@
 //!
 //! `docs/methods.md` says it in plain words.
 
-pub(crate) use choose::{Findings, Found, find_rhythms, weigh};
+pub(crate) use choose::{Findings, Found, MOST_CERTAIN, Sums, find_rhythms, weigh};
 pub use evidence::{NAMES, WEIGHTS};
 pub(crate) use propose::{Rule, cut_by};
 pub(crate) use rest::find_all_rhythms;

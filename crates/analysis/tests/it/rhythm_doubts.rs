@@ -1,0 +1,100 @@
+//! Runs about which the engine was too sure: their truth is known, and what cannot be known is not stated.
+
+use iotide_analysis::{PeriodEstimate, Reason, RunConfig, StatedRun, Verdict, analyse_run};
+use iotide_num::SplitMix64;
+use iotide_trace::{Overlap, StepSignal, Timestamp};
+
+/// A burst: start and end in seconds, bytes.
+type Burst = (f64, f64, f64);
+
+fn ask(bursts: impl IntoIterator<Item = Burst>, bin_s: Option<f64>) -> PeriodEstimate {
+    let at = |secs: f64| Timestamp::from_secs_since_start(secs).unwrap();
+    let mut overlap = Overlap::new();
+    for (start_s, end_s, bytes) in bursts {
+        overlap.add(at(start_s), at(end_s), bytes);
+    }
+    let stated = StatedRun { bin_s, ..StatedRun::default() };
+    let config = RunConfig { stated, ..RunConfig::default() };
+    analyse_run(&StepSignal::default(), &overlap.finish(), &config).unwrap().estimate
+}
+
+/// What a source tells that adds up bytes in bins.
+fn binned(bursts: &[Burst], bin_s: f64, base_bps: f64) -> Vec<Burst> {
+    let end_s = bursts.iter().map(|burst| burst.1).fold(0.0, f64::max);
+    let mut bins = vec![base_bps * bin_s; (end_s / bin_s).ceil() as usize + 1];
+    for &(start_s, end_s, bytes) in bursts {
+        for i in (start_s / bin_s) as usize..=(end_s / bin_s) as usize {
+            let within_s = end_s.min((i + 1) as f64 * bin_s) - start_s.max(i as f64 * bin_s);
+            bins[i] += bytes * (within_s / (end_s - start_s)).max(0.0);
+        }
+    }
+    let bins = bins.into_iter().enumerate().filter(|(_, bytes)| *bytes > 0.0);
+    bins.map(|(i, bytes)| (i as f64 * bin_s, (i + 1) as f64 * bin_s, bytes)).collect()
+}
+
+/// Equal bursts, one every `period_s`.
+fn every(period_s: f64, n: usize, length_s: f64) -> Vec<Burst> {
+    let start_s = |i: usize| (i as f64 + 0.3) * period_s;
+    (0..n).map(|i| (start_s(i), start_s(i) + length_s, 1e9)).collect()
+}
+
+/// A bandwidth, second by second.
+fn stream(rates_bps: impl IntoIterator<Item = f64>) -> Vec<Burst> {
+    rates_bps.into_iter().enumerate().map(|(i, bps)| (i as f64, (i + 1) as f64, bps)).collect()
+}
+
+/// The answer, for messages.
+fn told(estimate: &PeriodEstimate) -> String {
+    let rhythms: Vec<_> = (estimate.rhythms.iter())
+        .map(|rhythm| (rhythm.period_s, rhythm.phases.len(), rhythm.missed, rhythm.spread, rhythm.confidence))
+        .collect();
+    format!("{:?} {:?} {rhythms:?} {:?}", estimate.verdict, estimate.reason, estimate.candidates)
+}
+
+#[track_caller]
+fn is_period(estimate: &PeriodEstimate, period_s: f64, tolerance: f64, case: &str) {
+    let found_s = estimate.period_s.unwrap_or(0.0);
+    assert!((found_s / period_s - 1.0).abs() <= tolerance, "{case}: {period_s} s, not {}", told(estimate));
+}
+
+#[test]
+fn phases_with_silence_in_between_are_as_deep_as_can_be() {
+    let estimate = ask(every(10.0, 20, 1.0), None);
+    let rhythm = &estimate.rhythms[0];
+    for share in [rhythm.depth, rhythm.byte_share, rhythm.time_share] {
+        assert!((0.99..=1.0).contains(&share), "{rhythm:?}");
+    }
+}
+
+#[test]
+fn a_rhythm_that_explains_half_of_its_beats_is_less_certain() {
+    let (mut n_stated, mut confidence) = (0, 0.0);
+    for seed in 0..20 {
+        let mut random = SplitMix64::new(seed);
+        let kept: Vec<f64> = (0..88).filter(|_| random.unit() < 0.53).map(|i| f64::from(i) * 10.0).collect();
+        let estimate = ask(kept.iter().map(|start_s| (*start_s, start_s + 1.0, 1e9)), None);
+        // Phases that are missing so often may as well be no beat at all.
+        let Some(period_s) = estimate.period_s else { continue };
+        n_stated += 1;
+        confidence += estimate.confidence;
+        assert!((period_s - 10.0).abs() < 0.1, "seed {seed}: {}", told(&estimate));
+        let share = estimate.rhythms[0].time_share;
+        assert!((share - kept.len() as f64 / 88.0).abs() < 0.1, "seed {seed}: {share}");
+    }
+    assert!(n_stated > 5 && confidence / f64::from(n_stated) < 0.9, "{n_stated} of 20, {confidence}");
+}
+
+#[test]
+fn nobody_is_certain_beyond_doubt() {
+    for estimate in [
+        ask(every(10.0, 200, 1.0), None),
+        ask([(0.0, 1.0, 1e9), (3.0, 3.1, 1e9), (50.0, 51.0, 2e7), (300.0, 310.0, 1e9)], None),
+    ] {
+        assert!(estimate.confidence < 1.0, "{}", told(&estimate));
+        assert!(
+            estimate.candidates.iter().all(|candidate| candidate.confidence < 1.0),
+            "{}",
+            told(&estimate)
+        );
+    }
+}
