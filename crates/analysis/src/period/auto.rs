@@ -4,7 +4,7 @@ use iotide_trace::{SampledSignal, Span, StepSignal};
 
 use super::{
     Candidate, DftConfig, MOST_CANDIDATES, PeriodEstimate, Phase, Reason, Rhythm, StatedRun, Verdict,
-    WeighedRhythm, correlation, next_beat_s, spectral,
+    WeighedRhythm, coarse, correlation, next_beat_s, spectral,
 };
 use crate::rhythm::{
     self, Burst, Findings, Found, MOST_CERTAIN, Rule, Steps, Sums, find_all_rhythms, find_rhythms,
@@ -30,7 +30,11 @@ pub(crate) fn rhythms_of(signal: &StepSignal, window: Span, stated: &StatedRun) 
     let mut steps = Steps::within(signal, window);
     steps.resolution_s = stated.bin_s.unwrap_or(0.0);
     let mut estimate = rhythms_in(&steps, window.start.as_secs());
-    stated.temper(&mut estimate);
+    let faster_s = match (stated.bin_s, estimate.rhythms.first()) {
+        (Some(bin_s), Some(main)) => coarse::faster_periods_s(&steps, main, window.start.as_secs(), bin_s),
+        _ => Vec::new(),
+    };
+    stated.temper(&mut estimate, &faster_s);
     estimate
 }
 

@@ -9,6 +9,7 @@ pub use spectral::reconstruct;
 pub use stated::StatedRun;
 
 mod auto;
+mod coarse;
 mod correlation;
 pub(crate) mod dft_run;
 mod spectral;

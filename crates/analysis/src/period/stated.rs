@@ -2,7 +2,7 @@
 
 use iotide_trace::{JobInfo, Span, Tally, Timestamp};
 
-use super::{PeriodEstimate, Reason, Rhythm, Verdict};
+use super::{Candidate, MOST_CANDIDATES, PeriodEstimate, Reason, Rhythm, Verdict};
 
 /// Facts that a source states of its run beside the events.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -34,18 +34,20 @@ impl StatedRun {
         }
     }
 
-    /// Takes back what the source cannot bear out: a beat finer than its bins, or that there is none where it tells of files
-    /// alone.
-    pub(crate) fn temper(&self, estimate: &mut PeriodEstimate) {
+    /// Takes back what the source cannot bear out: a beat finer than its bins, one that a faster beat would show in its bins as well
+    /// (`faster_s`), or that there is none where it tells of files alone.
+    pub(crate) fn temper(&self, estimate: &mut PeriodEstimate, faster_s: &[f64]) {
         let too_fine = |bin_s: f64| {
             // Bins show a finer beat as one against theirs.
             estimate.candidates.iter().any(|candidate| candidate.period_s < LEAST_BINS * bin_s)
         };
         let single = self.n_requests > 0 && self.n_requests as f64 <= 1.5 * estimate.phases.len() as f64;
         let full_s = estimate.phases.iter().map(|phase| phase.end_s - phase.start_s).sum::<f64>();
-        // Bins that are hardly ever empty show no phases, only how many of them fall into each.
-        let is_full =
-            estimate.period_s.is_some_and(|period_s| full_s > 0.75 * period_s * estimate.phases.len() as f64);
+        // Bins that are hardly ever empty show no phases, only how many of them fall into each: one, or none or two. (A level that swings by less is
+        // none of that.)
+        let is_full = estimate.rhythms.first().is_some_and(|rhythm| {
+            rhythm.depth >= ONE_OR_TWO && full_s > 0.75 * rhythm.period_s * rhythm.phases.len() as f64
+        });
         let is_loop = self.n_requests > 0
             && estimate.period_s.is_some_and(|period_s| {
                 let fills = full_s > LOOP * period_s * estimate.phases.len() as f64;
@@ -55,7 +57,11 @@ impl StatedRun {
         estimate.rhythms.retain(|rhythm| !self.is_momentary(rhythm));
         let reason = match estimate.verdict {
             Verdict::Periodic if is_loop && !self.one_call_per_rank => Some(Reason::Loop),
-            Verdict::Periodic if self.bin_s.is_some_and(too_fine) || (self.bin_s.is_some() && is_full) => {
+            Verdict::Periodic
+                if self.bin_s.is_some_and(too_fine)
+                    || (self.bin_s.is_some() && is_full)
+                    || !faster_s.is_empty() =>
+            {
                 Some(Reason::TooCoarse)
             }
             Verdict::NotPeriodic | Verdict::Unclear if self.by_file > 0.5 => Some(Reason::TooCoarse),
@@ -83,6 +89,9 @@ impl StatedRun {
         for candidate in &mut estimate.candidates {
             candidate.confidence = candidate.confidence.min(most);
         }
+        if reason == Some(Reason::TooCoarse) && !faster_s.is_empty() {
+            add_possible(&mut estimate.candidates, faster_s, most);
+        }
     }
 
     /// Whether a beat is that of requests which follow each other for a moment of the run: one phase, seen closely.
@@ -105,6 +114,19 @@ impl StatedRun {
     }
 }
 
+/// Adds faster periods to the best candidate, each as probable as that: they share what the answer leaves room for.
+fn add_possible(candidates: &mut Vec<Candidate>, faster_s: &[f64], most: f64) {
+    let confidence = most / (faster_s.len() + 1) as f64;
+    candidates.retain(|known| faster_s.iter().all(|period_s| (known.period_s / period_s - 1.0).abs() > 0.05));
+    for candidate in candidates.iter_mut() {
+        candidate.confidence = candidate.confidence.min(confidence);
+    }
+    let faster = faster_s.iter().map(|&period_s| Candidate { period_s, confidence });
+    let at = candidates.len().min(1);
+    candidates.splice(at..at, faster);
+    candidates.truncate(MOST_CANDIDATES);
+}
+
 /// Single requests that follow each other faster than this are a loop that writes, and no phases: a program cannot compute
 /// between them. This and [`FAST_BEAT_S`] are the times in the engine's surroundings that are no ratios; it needs a source that
 /// tells requests.
@@ -118,5 +140,8 @@ const LOOP: f64 = 0.7;
 const FAST_BEAT_S: f64 = 1e-3;
 const MOMENT: f64 = 0.03;
 
+/// How far the bandwidth of bins falls at least between those of two phases and those of one.
+const ONE_OR_TWO: f64 = 0.4;
+
 /// A beat of fewer bins than this cannot be distinguished from the beat of the bins against it.
-const LEAST_BINS: f64 = 3.0;
+pub(super) const LEAST_BINS: f64 = 3.0;

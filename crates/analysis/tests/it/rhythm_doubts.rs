@@ -58,6 +58,54 @@ fn is_period(estimate: &PeriodEstimate, period_s: f64, tolerance: f64, case: &st
 }
 
 #[test]
+fn bins_wider_than_half_the_period_are_too_coarse() {
+    for (per_beat, n) in [
+        (0.81, 24),
+        (0.847, 44),
+        (0.893, 32),
+        (1.204, 12),
+        (1.245, 45),
+        (1.355, 16),
+        (1.465, 13),
+        (1.7, 30),
+        (2.34, 40),
+    ] {
+        for length in [0.02, 0.1, 0.3] {
+            let bin_s = 60.0 / per_beat;
+            let estimate = ask(binned(&every(60.0, n, 60.0 * length), bin_s, 0.0), Some(bin_s));
+            let case = format!("{per_beat} bins a beat, {n} phases, {length}: {}", told(&estimate));
+            assert_ne!(estimate.verdict, Verdict::Periodic, "{case}");
+        }
+    }
+}
+
+#[test]
+fn periods_that_bins_cannot_tell_apart_are_all_candidates() {
+    // Every fifth bin is empty: a phase of four bins every five, or a short one every bin and a quarter.
+    let bin_s = 48.0;
+    let estimate = ask(binned(&every(60.0, 60, 3.0), bin_s, 0.0), Some(bin_s));
+    assert_eq!(
+        (estimate.verdict, estimate.reason),
+        (Verdict::Unclear, Some(Reason::TooCoarse)),
+        "{}",
+        told(&estimate)
+    );
+    let has = |period_s: f64| {
+        estimate.candidates.iter().any(|candidate| (candidate.period_s / period_s - 1.0).abs() < 0.02)
+    };
+    assert!(has(60.0) && has(240.0), "{}", told(&estimate));
+}
+
+#[test]
+fn bins_a_fourth_of_the_period_wide_are_fine_enough() {
+    for (per_beat, length) in [(4.0, 0.1), (4.3, 0.1), (5.0, 0.3), (6.5, 0.3), (9.1, 0.2)] {
+        let bin_s = 60.0 / per_beat;
+        let estimate = ask(binned(&every(60.0, 40, 60.0 * length), bin_s, 0.0), Some(bin_s));
+        is_period(&estimate, 60.0, 0.02, &format!("{per_beat} bins a beat"));
+    }
+}
+
+#[test]
 fn phases_with_silence_in_between_are_as_deep_as_can_be() {
     let estimate = ask(every(10.0, 20, 1.0), None);
     let rhythm = &estimate.rhythms[0];

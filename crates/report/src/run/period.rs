@@ -89,6 +89,9 @@ impl Period {
     }
 }
 
+/// A period that is less probable than this is not worth a word.
+const LEAST_POSSIBLE: f64 = 0.05;
+
 /// Returns why a verdict is unclear, or why what repeats evenly is no rhythm.
 pub(super) fn reason_in_words(
     reason: Reason,
@@ -101,7 +104,17 @@ pub(super) fn reason_in_words(
         Reason::TooCoarse if format == "darshan" => {
             "this log does not show when phases begin and end (enable DXT)".to_owned()
         }
-        Reason::TooCoarse => "the source is too coarse to show when phases begin and end".to_owned(),
+        Reason::TooCoarse => {
+            let possible: Vec<String> = (candidates.iter())
+                .filter(|candidate| candidate.confidence > LEAST_POSSIBLE)
+                .map(|candidate| text::seconds(candidate.period_s))
+                .collect();
+            let coarse = "the source is too coarse to show when phases begin and end";
+            match possible.as_slice() {
+                [] | [_] => coarse.to_owned(),
+                several => format!("{coarse}; possible periods: {}", several.join(", ")),
+            }
+        }
         Reason::MixedEvidence => match candidates.first() {
             Some(best) => format!(
                 "the evidence is mixed; the best candidate is {} with a confidence of {}",
