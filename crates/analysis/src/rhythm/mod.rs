@@ -6,7 +6,8 @@
 //!    odds against chance.
 //! 3. *Choose* (`choose`). What the structure of another proposal explains better is dropped; of the rest the most probable is
 //!    the rhythm, and what has phases of its own beside it, or before and after it, holds as well.
-//! 4. *Look again* (`rest`). What a plain rhythm leaves of the signal may have another one.
+//! 4. *Look again* (`rest`, `swing`). What a plain rhythm leaves of the signal may have another one; a stream that never pauses may have one in
+//!    the swing of its level.
 //!
 //! `docs/methods.md` says it in plain words.
 
@@ -24,3 +25,4 @@ mod rest;
 mod scale;
 mod spectrum;
 mod steps;
+mod swing;

@@ -6,10 +6,20 @@
 use super::choose::{Findings, Found, SAME_BEAT, find_rhythms, heaviest_first};
 use super::propose::Cut;
 use super::steps::{Burst, Steps, usual};
+use super::swing::rhythm_of_the_level;
 
 /// Returns the rhythms of a signal, with those that show only when the phases of another are taken away.
 pub(crate) fn find_all_rhythms(steps: &Steps) -> Findings {
     let mut findings = find_rhythms(steps);
+    if findings.rhythms.is_empty()
+        && let Some(found) = rhythm_of_the_level(steps)
+    {
+        findings.p_periodic = found.confidence;
+        findings.n_phases = found.phases.len();
+        findings.ranking.insert(0, (found.beat_s, found.confidence));
+        findings.rhythms.push(found);
+        return findings;
+    }
     let total_bytes = steps.bytes();
     for i in 0..findings.rhythms.len() {
         if is_clear(&findings.rhythms[i])

@@ -106,6 +106,34 @@ fn bins_a_fourth_of_the_period_wide_are_fine_enough() {
 }
 
 #[test]
+fn a_stream_whose_level_swings_has_a_rhythm_and_its_depth() {
+    let mut random = SplitMix64::new(7);
+    for noise in [0.0, 0.01, 0.03] {
+        let level = |i: usize| 1025e6 - 125e6 * (std::f64::consts::TAU * i as f64 / 71.0).cos();
+        let rates: Vec<f64> = (0..710).map(|i| level(i) * (1.0 + noise * random.normal())).collect();
+        let estimate = ask(stream(rates), Some(1.0));
+        is_period(&estimate, 71.0, 0.02, &format!("noise {noise}"));
+        let rhythm = &estimate.rhythms[0];
+        assert!((0.1..0.25).contains(&rhythm.depth), "{}: {}", rhythm.depth, told(&estimate));
+        assert!(rhythm.bytes > 0.4 * 710.0 * 1025e6, "all that the phases move: {}", rhythm.bytes);
+    }
+}
+
+#[test]
+fn a_stream_that_wanders_has_none() {
+    for seed in 0..20 {
+        let mut random = SplitMix64::new(seed);
+        let (mut off, keeps) = (0.0, if seed % 2 == 0 { 0.99 } else { 0.0 });
+        let mut level = || {
+            off = keeps * off + 0.03 * random.normal();
+            1e9 * (1.0 + off).max(0.6)
+        };
+        let estimate = ask(stream((0..700).map(|_| level())), Some(1.0));
+        assert_ne!(estimate.verdict, Verdict::Periodic, "seed {seed}: {}", told(&estimate));
+    }
+}
+
+#[test]
 fn phases_with_silence_in_between_are_as_deep_as_can_be() {
     let estimate = ask(every(10.0, 20, 1.0), None);
     let rhythm = &estimate.rhythms[0];
@@ -130,6 +158,20 @@ fn a_rhythm_that_explains_half_of_its_beats_is_less_certain() {
         assert!((share - kept.len() as f64 / 88.0).abs() < 0.1, "seed {seed}: {share}");
     }
     assert!(n_stated > 5 && confidence / f64::from(n_stated) < 0.9, "{n_stated} of 20, {confidence}");
+}
+
+#[test]
+fn phases_that_move_a_tenth_of_what_is_written_without_pause_are_less_certain() {
+    let mut random = SplitMix64::new(13);
+    let rates = (0..800).map(|i| {
+        let phase = if i % 20 < 2 { 0.3e9 } else { 0.0 };
+        1e9 * (1.0 + 0.02 * random.normal()) + phase
+    });
+    let estimate = ask(stream(rates.collect::<Vec<_>>()), None);
+    is_period(&estimate, 20.0, 0.02, "a tenth of the bytes");
+    let rhythm = &estimate.rhythms[0];
+    assert!((0.1..0.2).contains(&rhythm.byte_share), "{}: {}", rhythm.byte_share, told(&estimate));
+    assert!((0.5..0.9).contains(&estimate.confidence), "{}", told(&estimate));
 }
 
 #[test]
