@@ -82,7 +82,7 @@ fn candidates(steps: &Steps, proposals: &[Proposal], total_bytes: f64) -> Vec<Ca
             if stretch.members.len() < FEW && proposal.bursts.len() > 2 * stretch.members.len() {
                 continue;
             }
-            if !is_of_the_run(proposal, stretch, total_bytes, steps.duration_s()) {
+            if !is_of_the_run(proposal, stretch, total_bytes, steps.duration_s()) || is_one_phase(proposal) {
                 continue;
             }
             let mut evidence =
@@ -179,6 +179,17 @@ fn is_of_the_run(proposal: &Proposal, stretch: &Stretch, total_bytes: f64, durat
     !for_a_moment && !now_and_then
 }
 
+/// Whether a few bursts are one phase with dips: they last for nearly all of the time from one to the next.
+fn is_one_phase(proposal: &Proposal) -> bool {
+    let bursts = &proposal.bursts;
+    let span_s = bursts[bursts.len() - 1].end_s - bursts[0].start_s;
+    bursts.len() < FEW
+        && proposal.rule.cut() == Cut::Runs
+        && bursts.iter().map(Burst::duration_s).sum::<f64>() > ALL_BUT_DIPS * span_s
+}
+
+/// The share of the time that a few bursts of one phase last. (No law has regular phases that last for more than 0.6 of their beat.)
+const ALL_BUT_DIPS: f64 = 0.9;
 /// A beat that holds for less of the time and of the bytes is none of the run's.
 const LEAST_PART: f64 = 0.029_97;
 /// How many beats may pass in pauses for each one that is there, where there are several pauses.
@@ -455,7 +466,12 @@ impl<'a> Choice<'a> {
         Findings {
             p_periodic,
             ranking,
-            n_phases: self.proposals.iter().map(|proposal| proposal.bursts.len()).max().unwrap_or(0),
+            n_phases: self
+                .proposals
+                .iter()
+                .map(|proposal| if is_one_phase(proposal) { 1 } else { proposal.bursts.len() })
+                .max()
+                .unwrap_or(0),
             few: self.few(),
             best: best.map(|best| self.found(best)),
             rhythms,

@@ -175,6 +175,26 @@ fn phases_that_move_a_tenth_of_what_is_written_without_pause_are_less_certain() 
 }
 
 #[test]
+fn long_phases_back_to_back_are_one_phase_with_dips() {
+    for (n, length_s, gap_s) in [(3, 60.0, 1.0), (4, 100.0, 3.0), (4, 100.0, 8.0)] {
+        let starts_s = (0..n).map(|i| f64::from(i) * (length_s + gap_s));
+        let requests = starts_s.flat_map(|start_s| {
+            (0..100).map(move |i| {
+                let part_s = length_s / 100.0;
+                (start_s + f64::from(i) * part_s, start_s + f64::from(i + 1) * part_s, 1e9)
+            })
+        });
+        let estimate = ask(requests.collect::<Vec<_>>(), None);
+        assert_eq!(
+            (estimate.verdict, estimate.reason),
+            (Verdict::Unclear, Some(Reason::TooFewPhases)),
+            "{}",
+            told(&estimate)
+        );
+    }
+}
+
+#[test]
 fn nobody_is_certain_beyond_doubt() {
     for estimate in [
         ask(every(10.0, 200, 1.0), None),
