@@ -103,14 +103,16 @@ fn candidates(steps: &Steps, proposals: &[Proposal], total_bytes: f64) -> Vec<Ca
         }
     }
     lift_equal_phases(&mut candidates, proposals);
-    let mut dropped: Vec<bool> =
-        candidates.iter().map(|one| candidates.iter().any(|other| explains(other, one, proposals))).collect();
+    let mut dropped: Vec<bool> = candidates
+        .iter()
+        .map(|one| candidates.iter().any(|other| is_structure_of(other, one, proposals, steps.resolution_s)))
+        .collect();
     // Large and small phases in turn are one rhythm, as probable as that of the large ones alone.
     for i in 0..candidates.len() {
         for j in 0..candidates.len() {
             let is_class = proposals[candidates[i].proposal].rule.cut() != Cut::Scale;
             if (is_class || candidates[j].logit > 0.0)
-                && is_every_second(&candidates[j], &candidates[i], proposals)
+                && is_every_second(&candidates[j], &candidates[i], proposals, steps.resolution_s)
             {
                 dropped[i] = true;
                 if is_class {
@@ -227,6 +229,44 @@ const CLEAR_GAPS: f64 = 2.0003;
 const STEADY: f64 = 0.15;
 
 /// Whether what `one` shows is nothing but the structure of `other`.
+fn is_structure_of(other: &Candidate, one: &Candidate, proposals: &[Proposal], resolution_s: f64) -> bool {
+    explains(other, one, proposals) || comes_again(other, one, proposals, resolution_s)
+}
+
+/// Whether the bursts of `fine` come again one beat of `slow` later, and closer to that than they keep a beat of their own: weak and strong phases in
+/// turn, the passes of an epoch. Phases that are late each for itself are late by as much for both.
+fn comes_again(slow: &Candidate, fine: &Candidate, proposals: &[Proposal], resolution_s: f64) -> bool {
+    let (in_slow, in_fine) = (&proposals[slow.proposal], &proposals[fine.proposal]);
+    let (of_slow, of_fine) = (&in_slow.stretches[slow.stretch], &in_fine.stretches[fine.stretch]);
+    // Smoothing makes any beat steadier.
+    if slow.logit <= 0.0
+        || in_slow.rule.cut() == Cut::Scale
+        || slow.beat_s < 1.3003 * fine.beat_s
+        || of_fine.spread * fine.beat_s < (UNEVEN * fine.beat_s).max(resolution_s)
+        || of_slow.members.len() < FEW
+        || of_slow.spread * slow.beat_s > CLOSER * of_fine.spread * fine.beat_s
+        || !holds_throughout(of_slow, in_slow, of_fine, in_fine)
+    {
+        return false;
+    }
+    let starts_s: Vec<f64> = of_fine.members.iter().map(|&i| in_fine.bursts[i].start_s).collect();
+    let last_s = starts_s[starts_s.len() - 1] - slow.beat_s;
+    let near_s = 0.0997 * fine.beat_s;
+    let comes_at = |at_s: f64| {
+        let next = starts_s.partition_point(|&start_s| start_s < at_s - near_s);
+        starts_s.get(next).is_some_and(|&start_s| start_s < at_s + near_s)
+    };
+    let n_tried = starts_s.partition_point(|&start_s| start_s <= last_s);
+    let n_again = starts_s[..n_tried].iter().filter(|&&start_s| comes_at(start_s + slow.beat_s)).count();
+    n_tried > 0 && n_again * 5 >= n_tried * 4
+}
+
+/// Distances that differ in turn have this spread at least, and differ by more than a bin: a beat need not be a whole number of bins.
+const UNEVEN: f64 = 0.05;
+/// Distances that differ in turn add up to one that differs less than by half.
+const CLOSER: f64 = 0.5;
+
+/// Whether `one` shows bursts within the phases of `other`.
 fn explains(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -> bool {
     if other.logit <= 0.0 {
         return false;
@@ -260,10 +300,10 @@ fn explains(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -> bool 
 
 /// Whether `one` is every second phase of `other`, a steady rhythm: a class of the very same phases, or what smoothing leaves of
 /// them (of exact ones, at any multiple). (Every fifth one larger is a dump that a checkpoint joined.)
-fn is_every_second(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -> bool {
+fn is_every_second(other: &Candidate, one: &Candidate, proposals: &[Proposal], resolution_s: f64) -> bool {
     let (whole, part) = (&proposals[other.proposal], &proposals[one.proposal]);
     let (of_whole, of_part) = (&whole.stretches[other.stretch], &part.stretches[one.stretch]);
-    if of_whole.log_odds < 2.0 * STRUCTURE_ODDS {
+    if of_whole.log_odds < 2.0 * STRUCTURE_ODDS || comes_again(one, other, proposals, resolution_s) {
         return false;
     }
     let times = one.beat_s / other.beat_s;

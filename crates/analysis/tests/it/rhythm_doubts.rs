@@ -106,6 +106,21 @@ fn bins_a_fourth_of_the_period_wide_are_fine_enough() {
 }
 
 #[test]
+fn weak_and_strong_phases_in_turn_have_the_period_of_both() {
+    for (bin_s, dip_s) in [(0.15, 0.8), (0.16, 1.5), (0.189, 1.56), (0.179, 1.57)] {
+        let mut random = SplitMix64::new(3);
+        let bursts: Vec<Burst> = (0..30)
+            .flat_map(|i| {
+                let start_s = 7.8 * (f64::from(i) + 0.2 + 0.01 * random.normal());
+                [(start_s, start_s + 2.0, 0.8e9), (start_s + 2.0 + dip_s, start_s + 3.5 + dip_s, 1.8e9)]
+            })
+            .collect();
+        let estimate = ask(binned(&bursts, bin_s, 0.1e9), Some(bin_s));
+        is_period(&estimate, 7.8, 0.02, &format!("bins of {bin_s} s, a dip of {dip_s} s"));
+    }
+}
+
+#[test]
 fn a_stream_whose_level_swings_has_a_rhythm_and_its_depth() {
     let mut random = SplitMix64::new(7);
     for noise in [0.0, 0.01, 0.03] {
