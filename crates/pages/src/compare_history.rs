@@ -85,7 +85,7 @@ fn plot(history: &HistoryDocument, quantity: Quantity) -> Option<Plot> {
     Some(Plot {
         name: quantity.key(),
         title: quantity.name(),
-        caption: "A point is a baseline; the table has their labels. Marked: baselines that are worse than the one before in this figure."
+        caption: "A point is a baseline. Marked in bold: baselines that are worse than the one before in this figure."
             .to_owned(),
         x: Axis::linear("baseline", 0.5, history.history.len() as f64 + 0.5, 1.0, ""),
         y: axis(quantity, highest),
@@ -97,17 +97,18 @@ fn plot(history: &HistoryDocument, quantity: Quantity) -> Option<Plot> {
     })
 }
 
-/// The baselines at which a figure got worse, with their labels; the last few where there are many.
+/// Labels of the baselines: of all where there is room for them, else of the last at which a figure got worse.
 fn marks(history: &HistoryDocument, quantity: Quantity) -> Vec<Mark> {
-    const MOST: usize = 6;
-    let found: Vec<(&HistoryPoint, u32)> = (history.history.iter().zip(1_u32..))
-        .filter(|(point, _)| point.worse_quantities.contains(&quantity))
-        .collect();
-    let last = found.iter().skip(found.len().saturating_sub(MOST));
+    const ROOM: usize = 16;
+    let is_worse = |point: &HistoryPoint| point.worse_quantities.contains(&quantity);
+    let is_roomy = history.history.len() <= ROOM;
+    let found: Vec<(&HistoryPoint, u32)> =
+        (history.history.iter().zip(1_u32..)).filter(|(point, _)| is_roomy || is_worse(point)).collect();
+    let last = found.iter().skip(found.len().saturating_sub(ROOM));
     last.map(|(point, at)| Mark {
         at: f64::from(*at),
-        label: point.label.shortened(12).for_terminal(),
-        strong: true,
+        label: point.label.shortened(10).for_terminal(),
+        strong: is_worse(point),
     })
     .collect()
 }

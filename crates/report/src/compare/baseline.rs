@@ -42,9 +42,9 @@ struct KeptRun {
     issues: Vec<KeptIssue>,
     #[serde(default)]
     labels: Vec<String>,
-    /// Requests by powers of two, the smallest first.
+    /// How many requests there are of each size or up to twice that; sizes are powers of two.
     #[serde(default)]
-    request_sizes: Vec<u64>,
+    request_sizes: BTreeMap<u64, u64>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -98,7 +98,7 @@ impl Baseline {
 
     /// Reads what [`Baseline::to_json`] wrote. Quantities, issues and labels that this version does not know are left out.
     pub fn from_json(json: &[u8]) -> Result<Self, BaselineError> {
-        /// What every version has.
+        /// Members of every version.
         #[derive(Deserialize)]
         struct Head {
             schema: String,
@@ -144,7 +144,8 @@ impl From<&MeasuredRun> for KeptRun {
             text: Untrusted::from(&issue.text),
             advice: Untrusted::from(&issue.advice),
         });
-        let n_sizes = run.sizes.iter().rposition(|n| *n > 0).map_or(0, |last| last + 1);
+        let sizes = (0_u32..).zip(&run.sizes).filter(|(_, n)| **n > 0);
+        let sizes = sizes.filter_map(|(power, n)| Some((1_u64.checked_shl(power)?, *n)));
         Self {
             path: run.path.clone(),
             format: Untrusted::from(&run.format),
@@ -158,7 +159,7 @@ impl From<&MeasuredRun> for KeptRun {
                 .collect(),
             issues: issues.collect(),
             labels: run.labels.iter().map(|label| (*label).to_owned()).collect(),
-            request_sizes: run.sizes[..n_sizes].to_vec(),
+            request_sizes: sizes.collect(),
         }
     }
 }
@@ -182,7 +183,9 @@ impl KeptRun {
             quantities: quantities.collect(),
             files: Vec::new(),
             n_more_files: 0,
-            sizes: self.request_sizes.iter().take(AccessSizes::BINS).copied().collect(),
+            sizes: (0..AccessSizes::BINS as u32)
+                .map(|power| self.request_sizes.get(&(1 << power)).copied().unwrap_or(0))
+                .collect(),
             outline: Outline::default(),
             rhythms_unknown: false,
         }

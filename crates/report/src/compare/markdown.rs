@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use iotide_look::Untrusted;
+use iotide_look::html::capitalised;
 use iotide_look::text::{percent, printable};
 
 use super::{
@@ -87,7 +88,7 @@ impl CompareDocument {
         for row in rows {
             let came = row.changes.contains(&Presence::Came);
             let mark = if came { "**" } else { "" };
-            let advice = if came { format!(". {}", plain(&row.advice)) } else { String::new() };
+            let advice = if came { format!(". {}", plain(&capitalised(&row.advice))) } else { String::new() };
             let _ = writeln!(
                 out,
                 "- {mark}{} {}{mark} ({}), {}: {}{advice}",
@@ -137,7 +138,11 @@ fn plain(text: &str) -> String {
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
         let begins_name = rest.peek().is_some_and(|next| next.is_alphanumeric());
+        let is_within = out.ends_with(char::is_alphanumeric) && begins_name;
         match c {
+            // "small_writes" and "B against A: no difference" are plain text, and a protocol is not.
+            '_' if is_within => out.push(c),
+            ':' if rest.peek() == Some(&' ') => out.push(c),
             // The invisible joiner keeps a name from being somebody's.
             '@' => out.push_str("&#64;&#8288;"),
             // "www.example.org" would be a link.
@@ -167,6 +172,7 @@ mod tests {
             ),
             ("![x](https://evil)", "&#33;&#91;x&#93;(https&#58;//evil)"),
             ("www.evil.org @root #1", "www&#46;evil&#46;org &#64;&#8288;root &#35;1"),
+            ("small_writes: 3 calls", "small_writes: 3 calls"),
             ("- list\n# head", "&#45; list&#92;n&#35; head"),
         ] {
             assert_eq!(plain(text), shown);
