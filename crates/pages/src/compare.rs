@@ -172,9 +172,11 @@ fn strips(document: &CompareDocument) -> String {
     let mut html = String::from(
         "<p class=\"key\"><span class=\"reads\">read</span> <span class=\"writes\">written</span></p>\n",
     );
-    let differ = document.sides.iter().any(|side| side.outline.length_s < 0.99 * length_s);
+    let lengths = document.sides.iter().map(|side| side.outline.length_s).filter(|length_s| *length_s > 0.0);
+    let differ = { lengths }.any(|side_s| side_s < 0.99 * length_s);
     if differ {
-        html += "<label class=\"own-length\"><input type=\"checkbox\"> each run over the whole width</label>\n";
+        html +=
+            "<label class=\"own-length\"><input type=\"checkbox\"> each run over the whole width</label>\n";
     }
     html += "<div class=\"strips\">\n";
     for side in &document.sides {
