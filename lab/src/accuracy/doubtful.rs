@@ -1,4 +1,4 @@
-//! How right, and how sure, the engine is of runs that it is easily too sure of: the second table of `cargo xtask accuracy period`.
+//! Accuracy and confidence for runs that easily get too high a confidence: the second table of `cargo xtask accuracy period`.
 
 use iotide_analysis::{RunConfig, StatedRun};
 use iotide_trace::StepSignal;

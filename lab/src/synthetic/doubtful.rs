@@ -1,4 +1,4 @@
-//! Runs about which a rhythm engine is easily too sure: bins as wide as the beat, two levels, loops of wandering length, streams whose level swings,
+//! Runs to which a rhythm engine easily gives too high a confidence: bins as wide as the beat, two levels, loops of wandering length, streams whose level swings,
 //! beats that are half missing.
 
 use iotide_trace::{Overlap, StepSignal, Timestamp};

@@ -41,7 +41,7 @@ pub(super) fn faster_periods_s(steps: &Steps, rhythm: &Rhythm, origin_s: f64, bi
 const LONGEST_SLIP: f64 = 12.0;
 /// Phases that vary in volume or come late are by so much further from the straight line.
 const UNEVEN: f64 = 1.1;
-/// What falls to less than this share of the highest is another burst.
+/// A burst ends where the bandwidth falls below this share of the highest.
 const DIP: f64 = 0.5;
 
 /// How unevenly bytes are moved within one beat, usually.

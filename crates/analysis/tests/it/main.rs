@@ -7,7 +7,7 @@ mod online;
 /// Its answers for these traces, from the files.
 mod traces;
 
-/// Runs about which the engine was too sure.
+/// Runs that were given too high a confidence.
 mod rhythm_doubts;
 /// Plain cases that once broke, row by row, with what is right.
 mod rhythm_table;

@@ -1,4 +1,4 @@
-//! Runs about which the engine was too sure: their truth is known, and what cannot be known is not stated.
+//! Runs that were given too high a confidence: their truth is known, and what cannot be known is not stated.
 
 use iotide_analysis::{PeriodEstimate, Reason, RunConfig, StatedRun, Verdict, analyse_run};
 use iotide_num::SplitMix64;
@@ -18,7 +18,7 @@ fn ask(bursts: impl IntoIterator<Item = Burst>, bin_s: Option<f64>) -> PeriodEst
     analyse_run(&StepSignal::default(), &overlap.finish(), &config).unwrap().estimate
 }
 
-/// What a source tells that adds up bytes in bins.
+/// Returns what a source has that adds up bytes in bins.
 fn binned(bursts: &[Burst], bin_s: f64, base_bps: f64) -> Vec<Burst> {
     let end_s = bursts.iter().map(|burst| burst.1).fold(0.0, f64::max);
     let mut bins = vec![base_bps * bin_s; (end_s / bin_s).ceil() as usize + 1];
