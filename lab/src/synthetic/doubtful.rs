@@ -40,9 +40,10 @@ fn binned(random: &mut Random, bursts: &[Burst], bin_s: f64, base_bps: f64, nois
     let end_s = bursts.iter().map(|burst| burst.1).fold(0.0, f64::max);
     let mut bins = vec![base_bps * bin_s; (end_s / bin_s).ceil() as usize + 1];
     for &(start_s, end_s, bytes) in bursts {
-        for i in (start_s / bin_s) as usize..=(end_s / bin_s) as usize {
+        let (first, last) = ((start_s / bin_s) as usize, (end_s / bin_s) as usize);
+        for (i, bin) in bins.iter_mut().enumerate().take(last + 1).skip(first) {
             let within_s = end_s.min((i + 1) as f64 * bin_s) - start_s.max(i as f64 * bin_s);
-            bins[i] += bytes * (within_s / (end_s - start_s)).max(0.0);
+            *bin += bytes * (within_s / (end_s - start_s)).max(0.0);
         }
     }
     for bytes in &mut bins {

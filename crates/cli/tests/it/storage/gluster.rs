@@ -142,9 +142,12 @@ impl Gluster {
         });
     }
 
-    /// Asks servers to agree on what was written while some were away; those that are not ready yet are asked again.
+    /// Asks servers to agree on what was written while some were away, and on what they have no note of: a name may have been begun on one of them
+    /// in the moment in which the others went. Those that are not ready yet are asked again.
     pub(crate) fn heal(&self, volume: &str) {
-        let _ = self.command(&["volume", "heal", volume]).output();
+        for what in [&["volume", "heal", volume][..], &["volume", "heal", volume, "full"]] {
+            let _ = self.command(what).output();
+        }
     }
 
     /// Runs a command of its administrator.
