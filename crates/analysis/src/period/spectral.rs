@@ -585,8 +585,8 @@ mod tests {
             prop_assert_eq!(here.phases.len(), there.phases.len());
             prop_assert!(here.phases.iter().zip(&there.phases).all(|(a, b)| shifted(a.start_s, b.start_s)));
             // What lies between phases is measured at times that the shift has rounded.
-            let depths = here.rhythms.iter().zip(&there.rhythms).map(|(a, b)| (a.depth - b.depth).abs());
-            prop_assert!({ depths }.all(|difference| difference < 1e-6));
+            let pairs = || here.rhythms.iter().zip(&there.rhythms);
+            prop_assert!(pairs().all(|(a, b)| (a.depth - b.depth).abs() < 1e-6));
             let without_times = |mut estimate: PeriodEstimate| {
                 for rhythm in &mut estimate.rhythms {
                     (rhythm.start_s, rhythm.end_s, rhythm.depth) = (0.0, 0.0, 0.0);
