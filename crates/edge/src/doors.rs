@@ -57,6 +57,8 @@ pub struct WebConfig {
     pub tls: Option<(PathBuf, PathBuf)>,
     /// A proxy that says who asks.
     pub proxy: Option<ProxyConfig>,
+    /// The address of a Prometheus that keeps these metrics: pages of jobs lead there.
+    pub prometheus: Option<String>,
 }
 
 /// A proxy that has found out who asks, and says so in a header.
@@ -462,8 +464,13 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     fn doors(dir: &FreshDir, proxy: Option<ProxyConfig>) -> Doors {
-        Doors::open(dir.path(), "0123456789abcdef".to_owned(), &WebConfig { tls: None, proxy }, Some(1337))
-            .unwrap()
+        Doors::open(
+            dir.path(),
+            "0123456789abcdef".to_owned(),
+            &WebConfig { tls: None, proxy, prometheus: None },
+            Some(1337),
+        )
+        .unwrap()
     }
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {

@@ -253,6 +253,7 @@ impl Answers {
             confidence: expected.map(|expected| expected.confidence),
             bytes_per_phase: expected.and_then(|expected| expected.bytes_per_phase),
             nodes: &nodes,
+            prometheus: self.shared.config.web.prometheus.as_deref(),
         };
         made(job_page(&seat.frame(), &page))
     }

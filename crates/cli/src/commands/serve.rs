@@ -498,9 +498,11 @@ fn read_settings(path: &Path) -> anyhow::Result<Settings> {
                 };
                 settings.most_children = Some(most);
             }
-            _ if settings.web.set(name, value) => {}
             _ => {
-                let known = settings.keeping.set(name, value);
+                let known = match settings.web.set(name, value) {
+                    Ok(false) => settings.keeping.set(name, value),
+                    known => known,
+                };
                 if !known.map_err(|why| anyhow::anyhow!("{}: '{name}': {why}", path.display()))? {
                     bail!(
                         "{}: there is no setting '{name}' (http, socket, store, pages, node, parent, children, key, auth, ca, cert, munge_socket, most_children, act, {}, {})",

@@ -601,6 +601,7 @@ fn settings_are_checked_with_the_place_of_a_mistake() {
         ("http = 5\n", "'http' must be a text"),
         ("http = \"10.0.0.1:80\"\n", "can be reached from other machines"),
         ("colour = \"red\"\n", "there is no setting 'colour'"),
+        ("prometheus = \"javascript:alert(1)\"\n", "'prometheus': an address as https://"),
         ("http = \n", "serve.toml"),
         ("series_job = \"1k\"\n", "between 65536 and 33554432 bytes, not 1024"),
         ("series_job = \"1 parsec\"\n", "'series_job': 'parsec' is no unit of size"),

@@ -27,6 +27,8 @@ pub struct JobPage<'a> {
     pub bytes_per_phase: Option<f64>,
     /// Activity on each of its nodes.
     pub nodes: &'a [NodeShare],
+    /// Where a Prometheus that keeps its metrics is.
+    pub prometheus: Option<&'a str>,
 }
 
 /// Activity of a job on one node.
@@ -148,6 +150,10 @@ fn head(of: &JobPage<'_>, frame: &Frame<'_>) -> String {
         }
         None => fact("runs for", text::seconds((frame.now_unix_s - entry.start_unix_s).max(0.0).round())),
     }
+    if let Some(address) = of.prometheus {
+        let link = in_prometheus(address, entry, frame.now_unix_s);
+        fact("metrics", format!("<a href=\"{}\">in Prometheus</a>", escape(&link)));
+    }
     html += "</dl>\n";
     let io = &of.job.io;
     let now = if entry.state == JobState::Running { "now" } else { "on average" };
@@ -176,6 +182,32 @@ fn head(of: &JobPage<'_>, frame: &Frame<'_>) -> String {
         html += &rhythm_sentence(of, frame.now_unix_s);
     }
     html
+}
+
+/// Returns the address at which a Prometheus draws the bytes per second of a job, from its start to its end or to now.
+fn in_prometheus(address: &str, entry: &JobEntry, now_unix_s: f64) -> String {
+    // Prometheus draws steps of a 250th of the range; a rate needs a few samples.
+    const LEAST_S: f64 = 600.0;
+    let id: String = entry
+        .job
+        .as_said()
+        .chars()
+        .flat_map(|c| match c {
+            '"' | '\\' => vec!['\\', c],
+            '\n' => vec!['\\', 'n'],
+            c => vec![c],
+        })
+        .collect();
+    let expression = format!("sum by (op) (rate(iotide_job_io_bytes_total{{job=\"{id}\"}}[1m]))");
+    let end_s = entry.end_unix_s.unwrap_or(now_unix_s);
+    let range_s = (end_s - entry.start_unix_s).max(LEAST_S).ceil();
+    let mut link =
+        format!("{address}/graph?g0.expr={}&g0.tab=0&g0.range_input={range_s}s", path_part(&expression));
+    if entry.end_unix_s.is_some() {
+        let end = text::date(end_s);
+        let _ = write!(link, "&g0.end_input={}", path_part(end.trim_end_matches(" UTC")));
+    }
+    link
 }
 
 fn rhythm_sentence(of: &JobPage<'_>, now_unix_s: f64) -> String {
@@ -323,6 +355,7 @@ fn facts(job: &JobDocument) -> String {
     let more =
         if entry.nodes.len() > 16 { format!(" and {} more", entry.nodes.len() - 16) } else { String::new() };
     fact("Nodes", nodes.join(", ") + &more);
+    fact("Cluster", entry.cluster.shortened(64).for_html());
     fact("Partition", entry.partition.shortened(64).for_html());
     fact("Account", job.account.shortened(64).for_html());
     fact("Also called", job.alias.shortened(64).for_html());

@@ -98,8 +98,7 @@ fn why() -> WhyRun {
 fn the_page_of_a_job_says_whether_it_was_slow_and_colours_its_phases() {
     let name = hostile();
     let (job, run) = (document(), why());
-    let of =
-        |why| JobPage { job: &job, why, rates: None, confidence: None, bytes_per_phase: None, nodes: &[] };
+    let of = |why| JobPage { job: &job, why, ..bare(&job) };
     let page = job_page(&frame(&name), &of(Some(&run)));
     assert!(page.contains("Others: the I/O took 2.5 times as long as in 3 earlier runs"), "{page}");
     assert!(page.contains("between 2.25 and 2.75 with"), "{page}");
@@ -107,6 +106,35 @@ fn the_page_of_a_job_says_whether_it_was_slow_and_colours_its_phases() {
         assert!(page.contains(key), "{key}");
     }
     assert!(!job_page(&frame(&name), &of(None)).contains("Was it slow"), "nothing was sampled");
+}
+
+#[test]
+fn the_page_of_a_job_leads_to_its_metrics_in_prometheus_if_one_is_named() {
+    let name = hostile();
+    let mut job = document();
+    (job.entry.job, job.entry.start_unix_s, job.entry.end_unix_s) =
+        ("a\"}b".into(), 1.7e9, Some(1.7e9 + 3600.0));
+    let page = |prometheus| job_page(&frame(&name), &JobPage { prometheus, ..bare(&job) });
+    let expression = "sum%20by%20%28op%29%20%28rate%28iotide_job_io_bytes_total%7Bjob%3D%22a%5C%22%7Db%22%7D%5B1m%5D%29%29";
+    let link = format!(
+        "<a href=\"https://p.example.org/x/graph?g0.expr={expression}&amp;g0.tab=0&amp;g0.range_input=3600s&amp;g0.end_input=2023-11-14%2023%3A13%3A20\">"
+    );
+    let with_link = page(Some("https://p.example.org/x"));
+    assert!(with_link.contains(&link), "{with_link}");
+    assert!(!page(None).contains("Prometheus"));
+}
+
+/// The page of a job of which nothing but its document is known.
+fn bare(job: &JobDocument) -> JobPage<'_> {
+    JobPage {
+        job,
+        why: None,
+        rates: None,
+        confidence: None,
+        bytes_per_phase: None,
+        nodes: &[],
+        prometheus: None,
+    }
 }
 
 fn frame<'a>(name: &'a Untrusted) -> Frame<'a> {
@@ -219,6 +247,7 @@ fn pages() -> Vec<(&'static str, String)> {
                     confidence: Some(0.9),
                     bytes_per_phase: Some(1e6),
                     nodes: &nodes,
+                    prometheus: Some("https://prometheus.example.org"),
                 },
             ),
         ),

@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from . import _iotide
 from ._answers import Answer, Progress, Record
 from ._arguments import Inputs, options
 from ._questions import info
 from ._tables import Table
+
+
+class Modules(Record):
+    """The modules of a log by name. Names are known at once; counters are summed when a module is asked for."""
+
+    __slots__ = ("_names", "_read")
+    _names: List[str]
+    _read: Callable[[], Record]
+
+    def __init__(self, names: List[str], read: Callable[[], Record]) -> None:
+        object.__setattr__(self, "_names", names)
+        object.__setattr__(self, "_read", read)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __getattr__(self, name: str) -> Any:
+        # The only attribute of a `Record` that is not among its methods.
+        if name != "_fields":
+            return super().__getattr__(name)
+        object.__setattr__(self, "_fields", self._read()._fields)
+        return self._fields
 
 
 class DarshanLog:
@@ -37,8 +65,7 @@ class DarshanLog:
     @property
     def modules(self) -> Record:
         """The modules by name, each with its version, number of records and sums of counters."""
-        modules: Record = self.info.runs[0].modules
-        return modules
+        return Modules(self._inner.modules, lambda: self.info.runs[0].modules)
 
     @property
     def metadata(self) -> Dict[str, str]:

@@ -20,22 +20,26 @@ pub(super) struct Web {
     /// Who that proxy is: its address, or the user it runs as if it connects to the unix socket
     #[arg(long, value_name = "ADDR|USER", requires = "proxy_user_header")]
     proxy_from: Option<String>,
+    /// Where a Prometheus that keeps these metrics is; not an option, for it is about a site.
+    #[arg(skip)]
+    prometheus: Option<String>,
 }
 
 impl Web {
     /// The names of the settings.
-    pub(super) const NAMES: &str = "http_cert, http_key, proxy_user_header, proxy_from";
+    pub(super) const NAMES: &str = "http_cert, http_key, proxy_user_header, proxy_from, prometheus";
 
     /// Takes a setting; says whether it is one of these.
-    pub(super) fn set(&mut self, name: &str, value: &str) -> bool {
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
         match name {
             "http_cert" => self.http_cert = Some(value.into()),
             "http_key" => self.http_key = Some(value.into()),
             "proxy_user_header" => self.proxy_user_header = Some(value.to_owned()),
             "proxy_from" => self.proxy_from = Some(value.to_owned()),
-            _ => return false,
+            "prometheus" => self.prometheus = Some(parse_page(value)?),
+            _ => return Ok(false),
         }
-        true
+        Ok(true)
     }
 
     /// These, else the others.
@@ -66,6 +70,15 @@ impl Web {
             }
             _ => bail!("a header is believed of a proxy that is named: --proxy-user-header and --proxy-from"),
         };
-        Ok(WebConfig { tls, proxy })
+        Ok(WebConfig { tls, proxy, prometheus: self.prometheus.clone().or(other.prometheus.clone()) })
+    }
+}
+
+/// Takes the address of a page that browsers open.
+fn parse_page(text: &str) -> Result<String, String> {
+    let is_page = text.starts_with("https://") || text.starts_with("http://");
+    match is_page && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"'<>?#".contains(&byte)) {
+        true => Ok(text.trim_end_matches('/').to_owned()),
+        false => Err("an address as https://prometheus.example.org:9090, without ? or #".to_owned()),
     }
 }
