@@ -355,7 +355,7 @@ fn facts(job: &JobDocument) -> String {
     let more =
         if entry.nodes.len() > 16 { format!(" and {} more", entry.nodes.len() - 16) } else { String::new() };
     fact("Nodes", nodes.join(", ") + &more);
-    fact("Cluster", entry.cluster.shortened(64).for_html());
+    fact("Cluster", job.cluster.shortened(64).for_html());
     fact("Partition", entry.partition.shortened(64).for_html());
     fact("Account", job.account.shortened(64).for_html());
     fact("Also called", job.alias.shortened(64).for_html());
