@@ -51,6 +51,7 @@ const RULES: &[Rule] = &[
     prose::has_short_sentences,
     prose::has_commands_to_copy,
     prose::stands_in_the_book_once,
+    prose::names_tests_that_exist,
     doc_comments_begin_with_a_verb_or_a_noun,
     lab::has_the_versions_of_the_root,
     lab::says_why_it_needs_a_dependency,

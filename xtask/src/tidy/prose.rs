@@ -1,5 +1,7 @@
 //! Rules on how pages read: sentences are short, and commands can be copied.
 
+use std::collections::BTreeSet;
+
 use super::Tree;
 
 /// Words of the longest sentence of a page.
@@ -72,6 +74,45 @@ pub(super) fn stands_in_the_book_once(tree: &Tree) -> Vec<String> {
         }
     }
     faults
+}
+
+/// A test that a page names as the evidence of a promise exists. A name may be cut by `…`, and may have its module before it.
+pub(super) fn names_tests_that_exist(tree: &Tree) -> Vec<String> {
+    const PAGES: [&str; 2] = ["docs/trust.md", "docs/security.md"];
+    let code = tree.files.iter().filter(|(path, _)| path.ends_with(".rs"));
+    let functions: BTreeSet<&str> = code
+        .flat_map(|(_, text)| text.lines())
+        .filter_map(|line| line.trim_start().strip_prefix("fn "))
+        .map(|rest| &rest[..rest.find(|c: char| !is_of_a_name(c)).unwrap_or(rest.len())])
+        .collect();
+    let exists = |name: &str| match name.strip_suffix('…') {
+        Some(start) => functions.range(start..).next().is_some_and(|name| name.starts_with(start)),
+        None => functions.contains(name),
+    };
+    let mut faults = Vec::new();
+    for (path, (number, line)) in
+        PAGES.into_iter().flat_map(|path| tree.text(path).lines().enumerate().map(move |line| (path, line)))
+    {
+        let Some(evidence) =
+            line.strip_prefix('|').and_then(|row| row.trim_end_matches('|').rsplit('|').next())
+        else {
+            continue;
+        };
+        for name in
+            evidence.split('`').skip(1).step_by(2).map(|name| name.rsplit("::").next().unwrap_or(name))
+        {
+            let is_test =
+                name.matches('_').count() >= 3 && name.trim_end_matches('…').chars().all(is_of_a_name);
+            if is_test && !exists(name) {
+                faults.push(format!("{path}:{}: there is no test {name}", number + 1));
+            }
+        }
+    }
+    faults
+}
+
+fn is_of_a_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
 }
 
 /// The pages that people write; that of the commands is generated from their help.
@@ -273,5 +314,24 @@ mod tests {
         );
         tree.put("docs/SUMMARY.md", "* [A](a.md)\n* [B](b.md)\n");
         assert!(stands_in_the_book_once(&tree).is_empty());
+    }
+
+    #[test]
+    fn a_test_that_is_named_as_evidence_must_exist() {
+        let mut tree = Tree::default();
+        tree.put("crates/a/src/lib.rs", "#[test]\n    fn what_was_kept_is_there() {}\n");
+        tree.put(
+            "docs/trust.md",
+            "| promise | `what_is_not_in_the_last_column` | random: `what_was_kept_is_there`, `a::what_was_kept_…`; `cargo xtask loop` |\n",
+        );
+        assert!(names_tests_that_exist(&tree).is_empty());
+        tree.put("docs/security.md", "| promise | `a::tests::what_was_lost_is_there`, `what_was_lost_…` |\n");
+        assert_eq!(
+            names_tests_that_exist(&tree),
+            [
+                "docs/security.md:1: there is no test what_was_lost_is_there",
+                "docs/security.md:1: there is no test what_was_lost_…"
+            ]
+        );
     }
 }
