@@ -296,13 +296,15 @@ fn a_client_that_died_and_was_mounted_again_is_found_and_left_nothing_behind() {
     let script = format!(
         r#"{SSHFS}
         serve {port}; connect {port}
-        "$0" stage out src dst --quiet 30ms --policy immediate --bandwidth 8M >&2 & stager=$!
-        until compgen -G 'back/.iotide-stage-*' >/dev/null; do kill -0 $stager || exit 97; sleep 0.01; done
+        within() {{ for i in {{1..1500}}; do "${{@:2}}" && return; kill -0 $stager || break; sleep 0.04; done; "$0" stage status src >&2; exit $1; }}
+        is_stuck() {{ "$0" stage status src | grep -q 'state stuck'; }}
+        # Three seconds, of which the client sees a part.
+        "$0" stage out src dst --quiet 30ms --policy immediate --bandwidth 2M >&2 & stager=$!
+        within 97 compgen -G 'back/.iotide-stage-*' >/dev/null
         kill -9 $client; wait $client 2>/dev/null
-        until "$0" stage status src | grep -q 'state stuck'; do kill -0 $stager || exit 96; sleep 0.05; done
-        "$0" stage status src | head -1 >&2
+        within 96 is_stuck
         umount -l dst; connect {port}
-        until [ -e back/file ]; do kill -0 $stager || exit 95; sleep 0.05; done
+        within 95 [ -e back/file ]
         kill $stager; wait $stager; echo "stage: $?"
         "$0" stage verify dst >&2; echo "verify: $?"; find back -name '.iotide-stage-*'"#
     );
