@@ -81,6 +81,30 @@ fn every_kind_of_page_is_for_everybody() {
     assert!(browser.faults.is_empty(), "{:#?}", browser.faults);
 }
 
+/// Cells of an archive's table are as dark as their share is large, and each has a number in it.
+#[test]
+fn a_share_can_be_read_however_large_it_is() {
+    let Some(axe) = Axe::found() else { return };
+    let dir = Dir::new();
+    let Some(mut browser) = Browser::start(dir.path()) else { return };
+    archive_page::archive(&dir);
+    dir.iotide(["categorize", "logs", "--out", "results"]).exits_with(0);
+    let cells: String = (0..=50)
+        .map(|half| 2 * half)
+        .map(|share| {
+            let class = if share > 50 { " class=\"deep\"" } else { "" };
+            format!("<td style=\"--v:{share}%\"{class}><a href=\"#runs\">{share}</a></td>")
+        })
+        .collect();
+    let page = dir.read("results/index.html");
+    let table = "<table class=\"heat\">\n<tbody>\n";
+    assert!(page.contains(table) && page.contains(" class=\"deep\"><a href=\"#runs\""), "{page}");
+    dir.write("shares.html", page.replacen(table, &format!("{table}<tr>{cells}</tr>\n"), 1));
+    browser.go(&format!("file://{}", dir.path().join("shares.html").display()));
+    let faults = axe.faults(&mut browser);
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
 #[test]
 fn what_keeps_people_out_is_found() {
     let Some(axe) = Axe::found() else { return };
