@@ -16,7 +16,7 @@ use iotide_private::{Share, Shares};
 mod programs;
 mod words;
 
-use programs::Programs;
+use programs::{Member, Programs};
 pub use words::with_rows;
 pub use words::{Act, Claim, Earlier, JobView, OwnRow, PageId, Process, View};
 
@@ -68,8 +68,8 @@ struct Page {
     key: JobKey,
     /// One that was known before the daemon was started may have none.
     _place: Option<Share>,
-    /// Which of the job's programs made it.
-    program: usize,
+    /// Who made it among the job's programs.
+    member: Member,
     counters: Arc<Counters>,
     /// Of these, what read and wrote.
     moved: Cell,
@@ -165,7 +165,7 @@ impl Leaf {
         self.jobs.insert(key.clone(), job);
         for (page, counters) in earlier.pages {
             let place = self.page_places.take(key.uid);
-            self.add_page(page, &key, (0, place), Arc::new(counters), true);
+            self.add_page(page, &key, (Member::RESTORED, place), Arc::new(counters), true);
         }
     }
 
@@ -213,15 +213,15 @@ impl Leaf {
             let (_, n) = self.begun.entry(uid).or_default();
             *n = n.saturating_add(1);
         }
-        let mut program = 0;
+        let mut member = Member::RESTORED;
         if let Some(job) = self.jobs.get_mut(&key) {
             job.n_ranks = process.n_ranks.or(job.n_ranks);
             job.least_rank = [process.rank, job.least_rank].into_iter().flatten().min();
             job.is_local = matches!(process.claim, Claim::Siblings { .. });
-            program = job.programs.meet(&process, page.is_group());
+            member = job.programs.meet(&process, page.is_group());
             job.speak();
         }
-        self.add_page(page, &key, (program, Some(place)), Arc::default(), false);
+        self.add_page(page, &key, (member, Some(place)), Arc::default(), false);
         Ok(())
     }
 
@@ -229,7 +229,7 @@ impl Leaf {
         &mut self,
         page: PageId,
         key: &JobKey,
-        (program, place): (usize, Option<Share>),
+        (member, place): (Member, Option<Share>),
         counters: Arc<Counters>,
         is_stored: bool,
     ) {
@@ -243,7 +243,7 @@ impl Leaf {
         let page_of = Page {
             key: key.clone(),
             _place: place,
-            program,
+            member,
             counters,
             moved,
             is_stored,
@@ -449,7 +449,7 @@ impl Leaf {
         if moved > 0
             && let Some(job) = self.jobs.get_mut(&page.key)
         {
-            job.programs.moved(page.program, moved, before.bytes == 0);
+            job.programs.moved(page.member, moved, before.bytes == 0);
             job.speak();
         }
     }
@@ -473,7 +473,7 @@ impl Leaf {
     pub fn replaced(&mut self, page: &PageId) {
         let Some(page) = self.pages.get(page).filter(|page| page.gone.is_none()) else { return };
         if let Some(job) = self.jobs.get_mut(&page.key) {
-            job.programs.replaced(page.program, page.moved.bytes > 0);
+            job.programs.replaced(page.member, page.moved.bytes > 0);
             job.speak();
         }
     }

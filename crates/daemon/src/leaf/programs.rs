@@ -9,6 +9,8 @@ use super::words::Process;
 
 /// Programs of one job that are counted one by one; the processes of others count with the last of these.
 const MOST_PROGRAMS: usize = 32;
+/// A first process that moves less than this part of what each of the others does starts them, and reports: it does none of the work.
+const LAUNCHER_SHARE: u64 = 1000;
 
 /// Source of a job's description, from the least to the most informed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +39,20 @@ struct Program {
     /// Processes that were seen, and those of them that have read or written.
     n_seen: u32,
     n_moved: u32,
+    /// Start of the process that began first, and what it has read and written.
+    first: (u64, u64),
+}
+
+/// A process of a job, as its programs know it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member {
+    program: usize,
+    start_ns: u64,
+}
+
+impl Member {
+    /// A process of a program that ran before the daemon did.
+    pub(super) const RESTORED: Self = Self { program: 0, start_ns: u64::MAX };
 }
 
 impl Programs {
@@ -52,11 +68,11 @@ impl Programs {
         };
         let n_moved = if bytes > 0 { about.size } else { 0 };
         let n_seen = n_processes.max(n_moved);
-        Self(vec![Program { kind, about, standing: (0, 0), bytes, n_seen, n_moved }])
+        Self(vec![Program { kind, about, standing: (0, 0), bytes, n_seen, n_moved, first: (0, bytes) }])
     }
 
-    /// Takes a process in. Returns the place of its program.
-    pub fn meet(&mut self, process: &Process, is_group: bool) -> usize {
+    /// Takes a process in.
+    pub(super) fn meet(&mut self, process: &Process, is_group: bool) -> Member {
         let about = &process.about;
         let kind = match process.rank {
             _ if is_group => Kind::Group,
@@ -73,7 +89,8 @@ impl Programs {
             None if self.0.len() >= MOST_PROGRAMS => MOST_PROGRAMS - 1,
             None => {
                 let about = about.clone();
-                self.0.push(Program { kind, about, standing, bytes: 0, n_seen: 0, n_moved: 0 });
+                let first = (u64::MAX, 0);
+                self.0.push(Program { kind, about, standing, bytes: 0, n_seen: 0, n_moved: 0, first });
                 self.0.len() - 1
             }
         };
@@ -83,22 +100,31 @@ impl Programs {
         if standing < program.standing {
             (program.standing, program.about) = (standing, process.about.clone());
         }
-        place
+        if process.start_ns < program.first.0 {
+            program.first = (process.start_ns, 0);
+        }
+        Member { program: place, start_ns: process.start_ns }
     }
 
     /// A process of a program has read and written this much more.
-    pub fn moved(&mut self, place: usize, bytes: u64, is_first: bool) {
-        if let Some(program) = self.0.get_mut(place) {
+    pub(super) fn moved(&mut self, by: Member, bytes: u64, is_first_time: bool) {
+        if let Some(program) = self.0.get_mut(by.program) {
             program.bytes = program.bytes.saturating_add(bytes);
-            program.n_moved += u32::from(is_first);
+            program.n_moved += u32::from(is_first_time);
+            if program.first.0 == by.start_ns {
+                program.first.1 = program.first.1.saturating_add(bytes);
+            }
         }
     }
 
     /// A process went on as another program, which has a page of its own: it is one process.
-    pub fn replaced(&mut self, place: usize, has_moved: bool) {
-        if let Some(program) = self.0.get_mut(place) {
+    pub(super) fn replaced(&mut self, process: Member, has_moved: bool) {
+        if let Some(program) = self.0.get_mut(process.program) {
             program.n_seen = program.n_seen.saturating_sub(1);
             program.n_moved = program.n_moved.saturating_sub(u32::from(has_moved));
+            if program.first.0 == process.start_ns {
+                program.first.1 = 0;
+            }
         }
     }
 
@@ -121,7 +147,18 @@ impl Programs {
         let of = |count: fn(&Program) -> u32| -> u32 {
             self.0.iter().filter(|p| p.kind >= least).map(count).fold(0, u32::saturating_add)
         };
-        [of(|p| p.n_moved), of(|p| p.n_seen)].into_iter().find(|n| *n > 0)
+        [of(Program::n_working), of(|p| p.n_seen)].into_iter().find(|n| *n > 0)
+    }
+}
+
+impl Program {
+    /// Processes that have read or written, but for one that only starts the others.
+    fn n_working(&self) -> u32 {
+        let of_first = self.first.1;
+        let n_others = self.n_moved.saturating_sub(1);
+        let each_other = (self.bytes - of_first.min(self.bytes)).checked_div(n_others.into()).unwrap_or(0);
+        let is_launcher = self.kind < Kind::Rank && of_first > 0 && of_first < each_other / LAUNCHER_SHARE;
+        self.n_moved - u32::from(is_launcher)
     }
 }
 
@@ -169,6 +206,32 @@ mod tests {
             }
         }
         assert_eq!(programs.n_working(), Some(2));
+    }
+
+    #[test]
+    fn a_launcher_that_prints_what_its_workers_did_is_not_counted() {
+        let size = |order: [u64; 3], launcher: u64, worker: u64| {
+            let mut programs = Programs::default();
+            let met = order
+                .map(|start| (start, programs.meet(&process("ioskel --processes 2", None, start), false)));
+            for (start, member) in met {
+                programs.moved(member, if start == 0 { launcher } else { worker }, true);
+            }
+            programs.n_working()
+        };
+        for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+            assert_eq!(size(order, 120, 1 << 20), Some(2));
+            // What moves about as much as the others is one of them, and so is whoever reads the input for all.
+            assert_eq!(size(order, 1 << 12, 1 << 20), Some(3));
+            assert_eq!(size(order, 1 << 30, 10), Some(3));
+        }
+        let mut programs = Programs::default();
+        let ranks = [0, 1, 2].map(|rank| programs.meet(&process("sim", Some(rank), u64::from(rank)), false));
+        ranks
+            .into_iter()
+            .zip([1, 1 << 20, 1 << 20])
+            .for_each(|(rank, bytes)| programs.moved(rank, bytes, true));
+        assert_eq!(programs.n_working(), Some(3), "a rank works, however little it moves");
     }
 
     #[test]
