@@ -340,7 +340,7 @@ impl Answers {
 
     /// The latest job of an id that someone may see.
     pub(crate) fn find_job<'v>(&self, viewer: Viewer, id: &str, view: &'v View) -> Result<Known<'v>> {
-        let id = JobId::new(id)?;
+        let id = JobId::of_scheduler(id)?;
         let stored = self.ask(|reader| {
             let of_id = reader.job(&id, viewer.only_uid())?.into_iter().next();
             of_id.map_or_else(|| reader.job_of_alias(id.as_str(), viewer.only_uid()), |job| Ok(Some(job)))

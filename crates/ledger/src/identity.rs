@@ -60,6 +60,18 @@ impl JobId {
         Ok(Self(text.into()))
     }
 
+    /// Returns the id that a scheduler gave, as it writes it: brackets of arrays of PBS, and the letter that ids of Flux begin with, are `_`.
+    pub fn of_scheduler(bytes: impl AsRef<[u8]>) -> Result<Self, IdError> {
+        let bytes = bytes.as_ref();
+        let is_of_scheduler = |c: char| c.is_ascii_alphanumeric() || "._+-[]ƒ".contains(c);
+        match (Self::new(bytes), std::str::from_utf8(bytes)) {
+            (Err(IdError::BadByte { .. }), Ok(text)) if text.chars().all(is_of_scheduler) => {
+                Ok(Self::made_of(text))
+            }
+            (id, _) => id,
+        }
+    }
+
     /// Returns an id made of a text that may be anything: what does not fit is replaced by `_`, what is too long is cut.
     pub fn made_of(text: &str) -> Self {
         let mut id: String =
@@ -291,6 +303,10 @@ mod tests {
         assert_eq!(JobId::new("é"), Err(IdError::BadByte { index: 0, byte: 0xc3 }));
         assert_eq!(JobId::new(vec![b'x'; 10 << 20]), Err(IdError::TooLong { n_bytes: 10 << 20 }));
         assert_eq!(JobId::new(""), Err(IdError::Empty));
+        for (written, id) in [("4712[5].server", "4712_5_.server"), ("ƒ2Qx9", "__2Qx9"), ("4711", "4711")] {
+            assert_eq!(JobId::of_scheduler(written).unwrap().as_str(), id);
+        }
+        assert_eq!(JobId::of_scheduler("a/b"), Err(IdError::BadByte { index: 1, byte: b'/' }));
         assert!(JobId::new("a\nb").unwrap_err().to_string().ends_with("byte 1 is 0x0a"));
     }
 

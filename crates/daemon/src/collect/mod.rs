@@ -11,8 +11,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::{Duration, Instant};
 
 use iotide_ledger::{
-    About, Cell, Counters, IdError, JobId, Losses, Metric, Name, Parameters, Refusal, Trust, app_id, hex,
-    is_rank,
+    About, Cell, Counters, JobId, Losses, Metric, Name, Parameters, Refusal, Trust, app_id, hex, is_rank,
 };
 use iotide_private::{OpenDir, Share, Shares};
 use iotide_wire::page::{
@@ -513,13 +512,7 @@ impl Collector {
             if said.is_empty() {
                 return None;
             }
-            let id = match (JobId::new(said), str::from_utf8(said)) {
-                // Elements of arrays have brackets with PBS, and ids of Flux begin with a letter of their own.
-                (Err(IdError::BadByte { .. }), Ok(text)) if text.chars().all(is_of_scheduler) => {
-                    Ok(JobId::made_of(text))
-                }
-                (id, _) => id,
-            };
+            let id = JobId::of_scheduler(said);
             if id.is_err() {
                 leaf.refuse(Refusal::JobId, 1);
             }
@@ -685,11 +678,6 @@ pub fn fuzz(text: &str) {
     let _ = (node::cpu(text), node::load(text), node::memory(text), node::disks(text, |_| true));
     let _ = (node::network(text), node::local_mounts(text), clients::llite(text), clients::mountstats(text));
     let _ = (servers::brick(text), servers::daemon(text));
-}
-
-/// Whether an id of some scheduler may have this character.
-fn is_of_scheduler(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "._+-[]ƒ".contains(c)
 }
 
 #[cfg(test)]
