@@ -46,7 +46,8 @@ pub use iotide_sched::staging::Policy as StagingPolicy;
 pub use iotide_sched::{Action, Controller, Credit, IoProfile, Order, Policy, Rules, UnknownJobs};
 pub use iotide_sim::jobs::{JobsMix, JobsWorkload};
 pub use iotide_sim::system::{
-    Cell, Change, Ladder, Target as StorageTarget, USUAL_HORIZON_S, WhatChanges, fit_storage,
+    Cell, Change, Ladder, Limit as CarryLimit, Target as StorageTarget, USUAL_HORIZON_S, WhatChanges,
+    fit_storage,
 };
 pub use iotide_sim::{
     Foreseen, IoSettings, JobSpec, MeasuredJob, Mix, Workload, foresee_periods, foresee_resize,
@@ -56,6 +57,7 @@ pub use iotide_trace::{Direction, Loss, ThroughputLog};
 
 pub use crate::{
     advise::{AdviseOptions, resize_advise},
+    carry::{CarryOptions, carry},
     checkpoint::{CheckpointOptions, checkpoint_advise},
     compare::{CompareOptions, by_application, compare, compare_measured, measure},
     detect::{DetectOptions, detect},
@@ -91,6 +93,7 @@ pub use crate::{
 };
 
 mod advise;
+mod carry;
 mod checkpoint;
 mod compare;
 mod detect;

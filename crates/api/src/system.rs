@@ -20,6 +20,8 @@ pub struct NamedSystem {
     pub name: String,
     /// Storage, and who uses it.
     pub system: System,
+    /// Figures of the storage of which no more than a lower bound is known: `iops`, `bandwidth_bps`, `stream_bps`.
+    pub at_least: Vec<String>,
     /// Facts that could not be taken into account.
     pub losses: Vec<String>,
 }
@@ -28,7 +30,9 @@ impl NamedSystem {
     /// One that is described in JSON; see docs/system.md.
     pub fn from_json(name: &str, text: &str) -> Result<Self, Error> {
         let system = System::from_json(text).map_err(|why| Error::Workload { name: name.to_owned(), why })?;
-        Ok(Self { name: name.to_owned(), system, losses: Vec::new() })
+        // A workload of periodic jobs knows its bandwidth, and has no storage of this kind.
+        let at_least = Storage::from_json(text).map_or_else(|_| Vec::new(), |storage| storage.at_least);
+        Ok(Self { name: name.to_owned(), system, at_least, losses: Vec::new() })
     }
 
     /// Jobs that run now, as a daemon tells of them, on storage that a file describes: the next burst of each begins when it is expected.
@@ -39,15 +43,23 @@ impl NamedSystem {
         let losses = unknown.map(|(job, _)| {
             format!("job {} does no I/O now and has no rhythm: nobody knows what it will do", job.name)
         });
-        Self { name: "live".to_owned(), losses: losses.collect(), system }
+        let at_least = storage.at_least.clone();
+        Self { name: "live".to_owned(), losses: losses.collect(), at_least, system }
+    }
+
+    /// The template of a name, or what is wrong with the name.
+    pub fn template(&self, name: &str) -> Result<usize, String> {
+        self.system.template(name).ok_or_else(|| {
+            let names: Vec<&str> = self.system.templates.iter().map(|known| known.name.as_str()).collect();
+            format!("{name}: there is no such template; there are {}", names.join(", "))
+        })
     }
 
     /// The same, in which something changes.
     pub fn with_change(self, change: Change) -> Result<Self, Error> {
-        let Self { name, system, losses } = self;
-        match system.with_change(change) {
-            Ok(system) => Ok(Self { name, system, losses }),
-            Err(why) => Err(Error::Workload { name, why }),
+        match self.system.with_change(change) {
+            Ok(system) => Ok(Self { system, ..self }),
+            Err(why) => Err(Error::Workload { name: self.name, why }),
         }
     }
 }
@@ -115,13 +127,7 @@ impl Default for SystemOptions {
 
 /// Runs a system and says in which state its storage will be.
 pub fn simulate_system(named: &NamedSystem, options: &SystemOptions) -> Result<SystemReport, Error> {
-    if options.repetitions == 0 {
-        return Err(Error::Setting { fault: "repetitions 0 leaves nothing to tell".to_owned() });
-    }
-    if !(options.confidence > 0.0 && options.confidence < 1.0) {
-        let fault = format!("confidence {} is not between 0 and 1", options.confidence);
-        return Err(Error::Setting { fault });
-    }
+    checked(options)?;
     let system = &named.system;
     let failed = |why: SystemError| Error::System { name: named.name.clone(), why };
     let interval_s = options.interval_s.unwrap_or(system.frame_s[1] / 100.0);
@@ -152,22 +158,46 @@ pub fn simulate_system(named: &NamedSystem, options: &SystemOptions) -> Result<S
     }))
 }
 
-/// All repetitions, each with chances of its own; the same on any number of threads.
+/// Refuses settings that no run could have.
+pub(crate) fn checked(options: &SystemOptions) -> Result<(), Error> {
+    if options.repetitions == 0 {
+        return Err(Error::Setting { fault: "repetitions 0 leaves nothing to tell".to_owned() });
+    }
+    if !(options.confidence > 0.0 && options.confidence < 1.0) {
+        let fault = format!("confidence {} is not between 0 and 1", options.confidence);
+        return Err(Error::Setting { fault });
+    }
+    Ok(())
+}
+
+/// The chances of a repetition.
+pub(crate) fn random_of(seed: u64, repetition: usize) -> SplitMix64 {
+    SplitMix64::new(seed ^ (repetition as u64).rotate_left(32))
+}
+
+/// All repetitions, each with chances of its own.
 fn repeated(
     system: &System,
     settings: &Settings,
     grains: &[u64],
     options: &SystemOptions,
 ) -> Result<Vec<Run>, SystemError> {
-    let run = |repetition: usize| {
-        let mut random = SplitMix64::new(options.seed ^ (repetition as u64).rotate_left(32));
+    in_parallel(options, |repetition| {
+        let mut random = random_of(options.seed, repetition);
         let seed = random.next();
         if system.is_uncertain() {
             simulate_in_grains(&system.drawn(&mut random), settings, grains, seed)
         } else {
             simulate_in_grains(system, settings, grains, seed)
         }
-    };
+    })
+}
+
+/// Results of all repetitions, in order; the same on any number of threads.
+pub(crate) fn in_parallel<T: Clone + Send>(
+    options: &SystemOptions,
+    run: impl Fn(usize) -> Result<T, SystemError> + Sync,
+) -> Result<Vec<T>, SystemError> {
     let threads = options.threads.or_else(|| std::thread::available_parallelism().ok());
     let n_threads = threads.map_or(1, NonZeroUsize::get).min(options.repetitions);
     let next = AtomicUsize::new(0);

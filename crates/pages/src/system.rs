@@ -8,6 +8,8 @@ use iotide_look::text;
 use iotide_report::words::{CHANGE_HEAD, TEMPLATE_HEAD, plain};
 use iotide_report::{Estimate, State, SystemReport};
 
+mod carry;
+
 use crate::Page;
 
 impl Page for SystemReport {
@@ -154,26 +156,6 @@ fn plot(
     let xs: Vec<f64> = (0..state.len()).map(|step| 0.5 * (begins(step) + state[step].time_s)).collect();
     let estimates: Vec<Estimate> = state.iter().map(of).collect();
     let end_s = state.last().map_or(1.0, |last| last.time_s);
-    let line = |label: &'static str, look: Look, values: Vec<f64>| Series {
-        label: label.into(),
-        look,
-        colour: 0,
-        step: false,
-        x: Xs::At(xs.clone()),
-        mid: values,
-        lo: Vec::new(),
-        hi: Vec::new(),
-    };
-    let mut series = Vec::new();
-    let bands: Option<Vec<[f64; 2]>> = estimates.iter().map(|estimate| estimate.interval).collect();
-    if let Some(bands) = bands {
-        let mid = estimates.iter().map(|estimate| estimate.mean).collect();
-        let mut ribbon = line("most repetitions", Look::Ribbon, mid);
-        ribbon.lo = bands.iter().map(|[from, _]| *from).collect();
-        ribbon.hi = bands.iter().map(|[_, to]| *to).collect();
-        series.push(ribbon);
-    }
-    series.push(line("mean", Look::Beat, estimates.iter().map(|estimate| estimate.mean).collect()));
     Plot {
         name,
         title,
@@ -181,11 +163,39 @@ fn plot(
         x: Axis::time("time", 0.0, end_s),
         y,
         bands: Vec::new(),
-        series,
+        series: mean_in_band(&xs, &estimates),
         marks: (report.system.what_if.iter())
             .map(|what| Mark { at: what.at_s, label: what.change.clone(), strong: true })
             .collect(),
         dots: Vec::new(),
         keys: Vec::new(),
     }
+}
+
+fn line(label: &'static str, look: Look, xs: &[f64], mid: Vec<f64>) -> Series {
+    Series {
+        label: label.into(),
+        look,
+        colour: 0,
+        step: false,
+        x: Xs::At(xs.to_vec()),
+        mid,
+        lo: Vec::new(),
+        hi: Vec::new(),
+    }
+}
+
+/// The means as a line, in the band of the repetitions if all have one.
+fn mean_in_band(xs: &[f64], estimates: &[Estimate]) -> Vec<Series> {
+    let means: Vec<f64> = estimates.iter().map(|estimate| estimate.mean).collect();
+    let mut series = Vec::new();
+    let bands: Option<Vec<[f64; 2]>> = estimates.iter().map(|estimate| estimate.interval).collect();
+    if let Some(bands) = bands {
+        let mut ribbon = line("most repetitions", Look::Ribbon, xs, means.clone());
+        ribbon.lo = bands.iter().map(|[from, _]| *from).collect();
+        ribbon.hi = bands.iter().map(|[_, to]| *to).collect();
+        series.push(ribbon);
+    }
+    series.push(line("mean", Look::Beat, xs, means));
+    series
 }

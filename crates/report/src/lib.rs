@@ -99,9 +99,9 @@ pub use crate::{
         StateTimes,
     },
     system::{
-        Estimate, Forecast, ForecastJob, ForecastParts, ForecastState, ForecastStorage, Frame,
-        SaturationEntry, State, Stretch, SystemAnswer, SystemBrief, SystemJob, SystemReport, SystemRuns,
-        WhatIf,
+        CarryAnswer, CarryBrief, CarryEntry, CarryLimitEntry, CarryReport, CarryRuns, CarryStep, Estimate,
+        Forecast, ForecastJob, ForecastParts, ForecastState, ForecastStorage, Frame, SaturationEntry, State,
+        Stretch, SystemAnswer, SystemBrief, SystemJob, SystemReport, SystemRuns, WhatIf,
     },
     templates::{FileSystemEntry, FoundTemplate, LadderReport, RunOfTemplate, StorageEntry, TemplatesReport},
     timeline::{RowSums, Timeline, TimelineRow},

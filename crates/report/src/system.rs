@@ -9,8 +9,12 @@ use serde::Serialize;
 use crate::SCHEMA;
 use crate::document::Document;
 
+pub use self::carry::{
+    CARRY_HEAD, CarryAnswer, CarryBrief, CarryEntry, CarryLimitEntry, CarryReport, CarryRuns, CarryStep,
+};
 pub use self::forecast::{Forecast, ForecastJob, ForecastParts, ForecastState, ForecastStorage};
 
+mod carry;
 mod forecast;
 
 /// The answer of `iotide simulate system`.
@@ -236,15 +240,7 @@ struct Repeated<'a> {
 impl Repeated<'_> {
     /// The mean of what is a number, with a band; `None` if nothing is.
     fn estimate(&self, of: impl Fn(&Run) -> f64) -> Option<Estimate> {
-        let mut values: Vec<f64> = self.runs.iter().map(of).filter(|value| value.is_finite()).collect();
-        if values.is_empty() {
-            return None;
-        }
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        values.sort_by(f64::total_cmp);
-        let tail = 0.5 * (1.0 - self.confidence);
-        let interval = (values.len() > 1).then(|| [ranked(&values, tail), ranked(&values, 1.0 - tail)]);
-        Some(Estimate { mean, interval })
+        Estimate::of(self.runs.iter().map(of), self.confidence)
     }
 
     fn mean(&self, of: impl Fn(&Run) -> f64) -> f64 {
@@ -391,11 +387,14 @@ fn jobs(repeated: &Repeated<'_>, parts: &SystemRuns<'_>) -> Vec<SystemJob> {
     jobs.collect()
 }
 
+fn part_of_storage(target: usize, is_op: bool) -> String {
+    format!("targets[{target}] {}", if is_op { "operations" } else { "bandwidth" })
+}
+
 fn clogged(clogs: &Saturation, system: &System, state: &[State]) -> SaturationEntry {
-    let what = if clogs.is_op { "operations" } else { "bandwidth" };
     let width_s = state.first().map_or(0.0, |first| first.time_s);
     SaturationEntry {
-        bottleneck: format!("targets[{}] {what}", clogs.target),
+        bottleneck: part_of_storage(clogs.target, clogs.is_op),
         utilization: clogs.utilization,
         first_s: state
             .iter()
@@ -460,6 +459,19 @@ fn in_words(what: &WhatChanges, system: &System) -> String {
 }
 
 impl Estimate {
+    /// The mean of what is a number, with a band; `None` if nothing is.
+    fn of(values: impl Iterator<Item = f64>, confidence: f64) -> Option<Self> {
+        let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+        if values.is_empty() {
+            return None;
+        }
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        values.sort_by(f64::total_cmp);
+        let tail = 0.5 * (1.0 - confidence);
+        let interval = (values.len() > 1).then(|| [ranked(&values, tail), ranked(&values, 1.0 - tail)]);
+        Some(Self { mean, interval })
+    }
+
     fn shown(&self, show: impl Fn(f64) -> String) -> String {
         match self.interval {
             Some([from, to]) if show(from) != show(to) => {

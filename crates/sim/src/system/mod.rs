@@ -9,6 +9,7 @@
 pub use self::calibrate::{
     Cell, CellError, Fitted, Ladder, Storage, StorageError, fit_storage, requests_per_s,
 };
+pub use self::carry::{Limit, MostJobs, largest_within, passed};
 pub use self::description::{
     Arrivals, Change, Jobs, System, Target, TargetErrors, Template, TemplateErrors, USUAL_HORIZON_S,
     WhatChanges,
@@ -25,6 +26,7 @@ use self::net::{Net, Timed};
 use self::tally::Sums;
 
 mod calibrate;
+mod carry;
 mod compiled;
 mod description;
 mod mean_field;

@@ -10,7 +10,7 @@ use super::{Means, SystemError};
 /// Populations for which the exact recursion is kept in memory, times what is kept of each.
 const MOST_KEPT: f64 = 1e7;
 /// Work of the exact recursion.
-const MOST_WORK: f64 = 2e8;
+pub(super) const MOST_WORK: f64 = 2e8;
 /// Rounds of the approximation.
 const MOST_ROUNDS: usize = 10_000;
 
@@ -124,10 +124,10 @@ struct Solved {
     is_exact: bool,
 }
 
-fn solve(lines: &[Line], classes: &[Class]) -> Solved {
+fn solve(lines: &[Line], classes: &[Class], most_work: f64) -> Solved {
     let n_populations: f64 = classes.iter().map(|class| class.population + 1.0).product();
     let kept: f64 = lines.iter().map(|line| line.ramp.len() as f64 + 2.0).sum();
-    if n_populations * kept <= MOST_KEPT && n_populations * kept * classes.len() as f64 <= MOST_WORK {
+    if n_populations * kept <= MOST_KEPT && n_populations * kept * classes.len() as f64 <= most_work {
         exact(lines, classes)
     } else {
         approximate(lines, classes)
@@ -251,7 +251,7 @@ pub fn long_run(system: &System) -> Result<LongRun, SystemError> {
     check_open(system)?;
     match (system.jobs.is_empty(), system.arrivals.is_empty()) {
         (true, false) => Ok(open(system)),
-        (false, true) => Ok(closed(system)),
+        (false, true) => Ok(closed(system, &jobs_by_template(system), MOST_WORK)),
         _ => Err(SystemError::Method(
             "mva takes either jobs that stay or jobs that arrive, not both; ssa takes both",
         )),
@@ -290,7 +290,7 @@ fn note_busy(system: &System, means: &mut Means, line: &Line, busy: f64) {
 }
 
 /// How many jobs of each template are there.
-fn jobs_by_template(system: &System) -> Vec<f64> {
+pub(super) fn jobs_by_template(system: &System) -> Vec<f64> {
     let mut n_jobs = vec![0.0; system.templates.len()];
     for jobs in &system.jobs {
         n_jobs[jobs.template] += jobs.count as f64;
@@ -298,20 +298,24 @@ fn jobs_by_template(system: &System) -> Vec<f64> {
     n_jobs
 }
 
-fn closed(system: &System) -> LongRun {
-    let n_jobs = jobs_by_template(system);
+/// The long run of so many jobs of each template, exactly if that takes no more than so much work.
+pub(super) fn closed(system: &System, n_jobs: &[f64], most_work: f64) -> LongRun {
     let bursts = |template: usize| n_jobs[template] > 0.0 && system.templates[template].requests.is_some();
-    if (0..n_jobs.len()).any(bursts) { of_bursts(system, &n_jobs) } else { of_requests(system, &n_jobs) }
+    if (0..n_jobs.len()).any(bursts) {
+        of_bursts(system, n_jobs, most_work)
+    } else {
+        of_requests(system, n_jobs, most_work)
+    }
 }
 
 /// Jobs whose requests come one by one, without end.
-fn of_requests(system: &System, n_jobs: &[f64]) -> LongRun {
+fn of_requests(system: &System, n_jobs: &[f64], most_work: f64) -> LongRun {
     let lines = lines(system);
     let classes: Vec<Class> = (n_jobs.iter().enumerate())
         .filter(|(_, n)| **n > 0.0)
         .map(|(template, n)| class(system, template, *n))
         .collect();
-    let solved = solve(&lines, &classes);
+    let solved = solve(&lines, &classes, most_work);
     let mut means = empty_means(system);
     for (r, class) in classes.iter().enumerate() {
         let template = class.template;
@@ -337,7 +341,7 @@ fn of_requests(system: &System, n_jobs: &[f64]) -> LongRun {
 }
 
 /// Jobs some of which have bursts: a customer is a job, or a process of one that has no bursts.
-fn of_bursts(system: &System, n_jobs: &[f64]) -> LongRun {
+fn of_bursts(system: &System, n_jobs: &[f64], most_work: f64) -> LongRun {
     let lines = lines(system);
     let n_templates = system.templates.len();
     // What one round wants of each line: all targets work on a burst at once.
@@ -373,7 +377,7 @@ fn of_bursts(system: &System, n_jobs: &[f64]) -> LongRun {
             delay_s: between_s + (alone_s - in_line_s).max(0.0),
         });
     }
-    let solved = solve(&wanted, &classes);
+    let solved = solve(&wanted, &classes, most_work);
     let mut means = empty_means(system);
     for (r, class) in classes.iter().enumerate() {
         let figures = &system.templates[class.template];
@@ -519,12 +523,19 @@ pub fn alone(system: &System, template: usize) -> Alone {
     let class = class(system, template, 1.0);
     let lines = lines(system);
     let (population, visits) = (class.population, class.visits);
-    let solved = solve(&lines, &[class]);
+    let solved = solve(&lines, &[class], MOST_WORK);
     let rounds = solved.rounds[0];
     Alone {
         burst_s: population / rounds,
         bandwidth_bps: rounds * visits * system.templates[template].request_bytes,
     }
+}
+
+/// How long a job of a template takes from one burst to the next when it is alone; of one without an end, one request of each process.
+pub(super) fn round_alone_s(system: &System, template: usize) -> f64 {
+    let figures = &system.templates[template];
+    let between_s = if figures.requests.is_some() { figures.between_s() } else { 0.0 };
+    between_s + alone(system, template).burst_s
 }
 
 /// Where a system clogs.
@@ -554,18 +565,13 @@ pub fn saturation(system: &System) -> Option<Saturation> {
         let figures = &system.templates[template];
         figures.requests.unwrap_or(figures.in_flight()) as f64 * line.request_s[template]
     };
-    let round_s: Vec<f64> = (0..system.templates.len())
-        .map(|template| {
-            let figures = &system.templates[template];
-            let between_s = if figures.requests.is_some() { figures.between_s() } else { 0.0 };
-            between_s + alone(system, template).burst_s
-        })
-        .collect();
+    let round_s: Vec<f64> =
+        (0..system.templates.len()).map(|template| round_alone_s(system, template)).collect();
     let wanted = |line: &Line| -> f64 {
         n_jobs.iter().enumerate().map(|(template, n)| n * demand_s(line, template) / round_s[template]).sum()
     };
     let line = lines.iter().max_by(|a, b| wanted(a).total_cmp(&wanted(b)))?;
-    let means = closed(system).means;
+    let means = closed(system, &n_jobs, MOST_WORK).means;
     let utilization = if line.is_op { means.op_busy[line.target] } else { means.move_busy[line.target] };
     let mixed =
         |of: &dyn Fn(usize) -> f64| -> f64 { n_jobs.iter().enumerate().map(|(t, n)| n * of(t)).sum() };

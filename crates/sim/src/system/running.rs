@@ -3,7 +3,7 @@
 use iotide_sched::LEAST_CONFIDENCE;
 
 use super::description::{Jobs, System, Target, Template, TemplateErrors};
-use super::mva::{alone, busiest};
+use super::mva::{busiest, round_alone_s};
 use super::pilot;
 
 /// Of jobs that run, nobody knows how regular they are to the last digit.
@@ -164,12 +164,9 @@ impl System {
         let wanted: Vec<f64> = (self.templates.iter().enumerate())
             .map(|(index, template)| {
                 match template.requests {
-                    Some(requests) => {
-                        let round_s = template.between_s() + alone(self, index).burst_s;
-                        (horizon_s / round_s).max(1.0) * requests as f64
-                    }
+                    Some(requests) => (horizon_s / round_alone_s(self, index)).max(1.0) * requests as f64,
                     // A round is one request of each process.
-                    None => horizon_s / alone(self, index).burst_s * template.processes as f64,
+                    None => horizon_s / round_alone_s(self, index) * template.processes as f64,
                 }
             })
             .collect();

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use iotide_api::{
-    Change, Error, NamedSystem, StorageTarget, SystemMethod, SystemOptions, WhatChanges, read_text,
-    simulate_system,
+    CarryLimit, CarryOptions, Change, Error, NamedSystem, StorageTarget, SystemMethod, SystemOptions,
+    WhatChanges, carry, read_text, simulate_system,
 };
 
 use crate::ExitStatus;
@@ -21,6 +21,8 @@ mod live;
 /// Simulates jobs whose requests queue at storage targets: operations that servers take one after the other, then bytes that streams share. Reports the requests
 /// that wait, the bandwidth of each kind of application, how much longer bursts take than alone, the bottleneck, and how many jobs saturate it, each with a band
 /// over the repetitions; also the effect of a change: more jobs, a lost target.
+///
+/// With --carry, reports how many jobs run at once before they slow each other down, with an interval, what limits them, and what one more and twice as many do.
 ///
 /// WORKLOAD is a JSON file (`-` is stdin): a system as `iotide templates` writes it, or a workload of `iotide simulate io`. `live` is the jobs that a daemon
 /// (`iotide serve`) sees now, with the phases it expects of them; `daemon:SOCKET` those of another daemon.
@@ -45,6 +47,22 @@ pub(crate) struct SystemArgs {
     /// A target has another figure from a time on: iops, servers, bandwidth_bps or stream_bps
     #[arg(long, value_name = "TARGET:NAME=VALUE@S", value_parser = figure_at, help_heading = "What if")]
     set_target: Vec<FigureAt>,
+
+    /// How many jobs the storage carries: of TEMPLATE, beside those that are there; of all, mixed as they are there, without one
+    #[arg(long, value_name = "TEMPLATE", num_args = 0..=1, require_equals = true, conflicts_with_all = ["horizon", "interval"], help_heading = "How many jobs")]
+    carry: Option<Option<String>>,
+    /// A burst may take so many times as long as alone [default: 1.1]
+    #[arg(
+        long,
+        value_name = "FACTOR",
+        requires = "carry",
+        conflicts_with = "stretch",
+        help_heading = "How many jobs"
+    )]
+    slowdown: Option<f64>,
+    /// The same of computing and bursts together
+    #[arg(long, value_name = "FACTOR", requires = "carry", help_heading = "How many jobs")]
+    stretch: Option<f64>,
 
     /// Seconds to look ahead [default: as in the workload, or 600]
     #[arg(long, value_name = "SECONDS", help_heading = "What to run")]
@@ -78,6 +96,8 @@ Examples:
                                                             three jobs of a template on storage that `iotide templates` described
   iotide simulate system system.json --add X=2@600 --lose-target 0@900 --horizon 1800
                                                             what if two more came, and then a target were lost?
+  iotide simulate system system.json --carry=checkpoint --slowdown 1.2
+                                                            how many such jobs at once, before bursts take 1.2 times as long?
   iotide simulate system live --storage ladder.json         the next ten minutes of the jobs that run now
   iotide simulate system jobs.json --method mva             the long run of a workload of `iotide simulate io`";
 
@@ -139,13 +159,24 @@ pub(crate) fn run(ui: &mut Ui, args: &SystemArgs) -> anyhow::Result<ExitStatus> 
         grain: args.grain.0,
         threads: None,
     };
-    let report = simulate_system(&named, &options).map_err(|error| match error {
+    let failed = |error| match error {
         Error::Setting { fault } => anyhow::anyhow!("--{fault}"),
         error => advised_on_system(error),
-    })?;
-    args.output.deliver(ui, &report)?;
+    };
+    match &args.carry {
+        Some(template) => {
+            let limit = args.stretch.map(CarryLimit::Stretch);
+            let limit = limit.unwrap_or(CarryLimit::Slowdown(args.slowdown.unwrap_or(USUAL_SLOWDOWN)));
+            let asked = CarryOptions { template: template.clone(), limit, run: options };
+            args.output.deliver(ui, &carry(&named, &asked).map_err(failed)?)?;
+        }
+        None => args.output.deliver(ui, &simulate_system(&named, &options).map_err(failed)?)?,
+    }
     Ok(ExitStatus::Done)
 }
+
+/// Bursts that take a tenth longer than alone are about what jobs differ by from run to run.
+const USUAL_SLOWDOWN: f64 = 1.1;
 
 fn described(args: &SystemArgs) -> anyhow::Result<NamedSystem> {
     if args.storage.is_some() {
@@ -180,10 +211,7 @@ impl SystemArgs {
         };
         let mut changes = Vec::new();
         for Added { template, count, at_s } in &self.add {
-            let Some(index) = system.template(template) else {
-                let names: Vec<&str> = system.templates.iter().map(|known| known.name.as_str()).collect();
-                bail!("--add {template}: there is no such template; there are {}", names.join(", "));
-            };
+            let index = named.template(template).map_err(|fault| anyhow::anyhow!("--add {fault}"))?;
             changes.push(Change { at_s: *at_s, what: WhatChanges::Add { template: index, count: *count } });
         }
         for (target, at_s) in &self.lose_target {
