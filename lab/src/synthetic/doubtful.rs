@@ -1,7 +1,7 @@
 //! Runs to which a rhythm engine easily gives too high a confidence: bins as wide as the beat, two levels, loops of wandering length, streams whose level swings,
 //! beats that are half missing.
 
-use iotide_trace::{Overlap, StepSignal, Timestamp};
+use iotide_trace::{Event, Grain, Op, Overlap, Rank, StepSignal, Tally, Timestamp};
 
 use super::random::Random;
 use super::regular::log_uniform;
@@ -18,7 +18,7 @@ pub struct Doubtful {
 type Make = fn(&mut Random) -> Doubtful;
 
 /// The families by name.
-pub const FAMILIES: [(&str, Make); 11] = [
+pub const FAMILIES: [(&str, Make); 15] = [
     ("less than one bin to a beat", |random| coarse(random, 0.3, 0.98)),
     ("one to two bins to a beat", |random| coarse(random, 1.02, 2.0)),
     ("two to three bins to a beat", |random| coarse(random, 2.0, 3.0)),
@@ -30,6 +30,10 @@ pub const FAMILIES: [(&str, Make); 11] = [
     ("a stream that wanders, or with noise", wandering),
     ("half of the beats missing", half_missing),
     ("three or four long phases back to back", back_to_back),
+    ("three to four bins to a beat", |random| coarse(random, 3.0, 4.0)),
+    ("calls noted in whole rows, two to eight to a beat", in_rows),
+    ("samples taken unevenly, three to eight to a beat", unevenly_sampled),
+    ("two distances in turn", two_in_turn),
 ];
 
 /// A burst: start and end in seconds, bytes.
@@ -58,11 +62,14 @@ fn levels(rates_bps: &[f64], bin_s: f64) -> StepSignal {
     signal(bins.map(|(i, rate_bps)| (i as f64 * bin_s, (i + 1) as f64 * bin_s, rate_bps * bin_s)))
 }
 
+fn time(secs: f64) -> Timestamp {
+    Timestamp::from_nanos_since_start((secs * 1e9).round() as i64)
+}
+
 fn signal(bursts: impl IntoIterator<Item = Burst>) -> StepSignal {
-    let at = |secs: f64| Timestamp::from_nanos_since_start((secs * 1e9).round() as i64);
     let mut overlap = Overlap::new();
     for (start_s, end_s, bytes) in bursts {
-        overlap.add(at(start_s), at(end_s), bytes);
+        overlap.add(time(start_s), time(end_s), bytes);
     }
     overlap.finish()
 }
@@ -85,6 +92,72 @@ fn coarse(random: &mut Random, fewest: f64, most: f64) -> Doubtful {
         bin_s: Some(bin_s),
         period_s: Some(period_s),
     }
+}
+
+/// Short calls whose times are rounded down and up to whole rows, such as the seconds of a log.
+fn in_rows(random: &mut Random) -> Doubtful {
+    let (n, row_s) = (random.whole(12, 60), log_uniform(random, 0.01, 100.0));
+    let (beat, length) = (random.uniform(2.05, 8.0), random.uniform(0.01, 0.8));
+    let (jitter, offset) = (*random.pick(&[0.0, 0.0, 0.01]), random.unit());
+    let bursts: Vec<Burst> = (0..n)
+        .map(|i| {
+            let start = (beat * (i as f64 + offset + random.normal(0.0, jitter))).max(0.0);
+            (start.floor() * row_s, (start + length).ceil() * row_s, 1e9)
+        })
+        .collect();
+    let period_s = beat * row_s;
+    Doubtful { writes: signal(bursts), bin_s: None, period_s: Some(period_s) }
+}
+
+/// Equal phases in samples of a counter that are taken about once in so long.
+fn unevenly_sampled(random: &mut Random) -> Doubtful {
+    let (n, sample_s) = (random.whole(12, 60), log_uniform(random, 0.1, 60.0));
+    let (beat, length) = (random.uniform(3.05, 8.0), random.uniform(0.01, 1.5));
+    let (unevenness, offset) = (random.uniform(0.002, 0.04), random.unit());
+    let moved = |at: f64| {
+        let whole = ((at / beat) - offset).floor().max(-1.0);
+        whole + ((at - (whole + offset) * beat) / length).clamp(0.0, 1.0)
+    };
+    let mut tally = Tally::default();
+    let mut rows = Vec::new();
+    let (mut before, mut i) = (0.0, 1.0);
+    while before < beat * n as f64 {
+        let at: f64 = i + random.normal(0.0, unevenness);
+        let row = (before * sample_s, at * sample_s, 1e9 * (moved(at) - moved(before)));
+        if row.2 > 0.0 {
+            let event = Event::data(Op::Write, Rank(0), time(row.0), time(row.1), row.2);
+            tally.add(&Event { grain: Grain::Bin, ..event });
+            rows.push(row);
+        }
+        (before, i) = (at, i + 1.0);
+    }
+    Doubtful { writes: signal(rows), bin_s: tally.bin_width_s(), period_s: Some(beat * sample_s) }
+}
+
+/// A long and a short distance in turn: together they repeat, alone neither does.
+fn two_in_turn(random: &mut Random) -> Doubtful {
+    let (n, short_s) = (random.whole(8, 60), log_uniform(random, 1.0, 100.0));
+    let long_s = short_s * log_uniform(random, 1.4, 4.0);
+    let (length_s, jitter) = (short_s * log_uniform(random, 0.01, 0.5), *random.pick(&[0.0, 0.01, 0.02]));
+    let (first_is_long, other_bytes) = (random.chance(0.5), *random.pick(&[1e9, 1e9, 2e9]));
+    let at_s = random.uniform(0.0, long_s);
+    let bursts = (0..n).map(|i| {
+        let is_second = i % 2 == 1;
+        let into_s = if !is_second {
+            0.0
+        } else if first_is_long {
+            long_s
+        } else {
+            short_s
+        };
+        let start_s = at_s
+            + (i / 2) as f64 * (short_s + long_s)
+            + into_s
+            + (jitter * random.normal(0.0, short_s)).max(-at_s);
+        (start_s, start_s + length_s, if is_second { other_bytes } else { 1e9 })
+    });
+    let writes = signal(bursts.collect::<Vec<_>>());
+    Doubtful { writes, bin_s: None, period_s: Some(short_s + long_s) }
 }
 
 /// Epochs of a training job: a weak phase, a dip, a strong phase, in bins of 0.1 to 0.2 s.

@@ -29,6 +29,7 @@ pub(crate) fn add_waves(estimate: &mut PeriodEstimate, signal: &SampledSignal, c
 pub(crate) fn rhythms_of(signal: &StepSignal, window: Span, stated: &StatedRun) -> PeriodEstimate {
     let mut steps = Steps::within(signal, window);
     steps.resolution_s = stated.bin_s.unwrap_or(0.0);
+    steps.row_s = stated.bin_s.or_else(|| steps.row_s()).unwrap_or(0.0);
     let mut estimate = rhythms_in(&steps, window.start.as_secs());
     let faster_s = match (stated.bin_s, estimate.rhythms.first()) {
         (Some(bin_s), Some(main)) => coarse::faster_periods_s(&steps, main, window.start.as_secs(), bin_s),

@@ -22,6 +22,7 @@ mod evidence;
 mod explain;
 mod propose;
 mod rest;
+mod rows;
 mod scale;
 mod spectrum;
 mod steps;

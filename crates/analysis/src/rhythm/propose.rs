@@ -1,6 +1,7 @@
 //! Ways of cutting a signal into phases.
 
 use super::explain::{LONG, Signal, Stretch, explain};
+use super::rows::without_rounding;
 use super::scale::{Pyramid, Scratch};
 use super::steps::{Burst, Steps, join, natural_gaps, natural_volumes, usual};
 
@@ -77,6 +78,7 @@ pub(crate) fn propose(steps: &Steps) -> Vec<Proposal> {
     let mut proposals = Proposals {
         list: Vec::new(),
         signal: Signal { resolution_s: steps.resolution_s, is_brief: is_brief(&steps.bursts_above(0.0)) },
+        row_s: steps.row_s,
         bytes_above: steps.bytes(),
         closed: 0.0,
         most_bursts: MOST_BURSTS,
@@ -167,6 +169,7 @@ const MOST_BURSTS: usize = 1 << 20;
 struct Proposals {
     list: Vec<Proposal>,
     signal: Signal,
+    row_s: f64,
     bytes_above: f64,
     closed: f64,
     /// So many bursts may still be looked at in proposals of more than [`LONG`].
@@ -186,6 +189,8 @@ impl Proposals {
     ) {
         // As they are first: what comes out the same later is not proposed again.
         let mut levels = vec![(0.0, if above_zero { dips(bursts) } else { f64::INFINITY })];
+        // Gaps that only rounding makes differ have no break.
+        let most = if without_rounding(bursts, self.row_s).is_some() { 0 } else { most };
         levels.extend(natural_gaps(bursts, most).into_iter().map(|gap| (gap.at, gap.ratio)));
         for (gap_s, separation) in levels {
             let mut pieces = join(bursts, gap_s);
@@ -218,6 +223,11 @@ impl Proposals {
         }
     }
 
+    fn explain(&self, bursts: &[Burst]) -> Vec<Stretch> {
+        let steady = without_rounding(bursts, self.row_s);
+        explain(steady.as_deref().unwrap_or(bursts), self.signal)
+    }
+
     fn add(&mut self, rule: Rule, bursts: Vec<Burst>, separation: f64) {
         if bursts.len() < 3 {
             return;
@@ -234,7 +244,7 @@ impl Proposals {
             && let Some(apart) = taken_apart(&bursts)
             && !self.list.iter().any(|other| same(other, rule, &apart))
         {
-            let stretches = explain(&apart, self.signal);
+            let stretches = self.explain(&apart);
             self.list.push(Proposal {
                 rule,
                 bursts: apart,
@@ -251,7 +261,7 @@ impl Proposals {
             }
             self.list.remove(twin);
         }
-        let stretches = explain(&bursts, self.signal);
+        let stretches = self.explain(&bursts);
         self.list.push(Proposal {
             rule,
             bursts,

@@ -146,7 +146,7 @@ mod tests {
             rates_bps.push(rate_bps);
         }
         times_s.push(times_s[times_s.len() - 1] + 1.0);
-        Steps { times_s, rates_bps, bin_s: None, resolution_s: 0.0 }
+        Steps { times_s, rates_bps, bin_s: None, resolution_s: 0.0, row_s: 0.0 }
     }
 
     /// Whether these are the beats, the shortest first.

@@ -110,6 +110,7 @@ mod tests {
             rates_bps: rates_bps.to_vec(),
             bin_s: None,
             resolution_s: 0.0,
+            row_s: 0.0,
         };
         let rate_bps = 0.1 + 0.2;
         assert!(Spectrum::of(&steps([rate_bps, 0.3, rate_bps])).is_none());

@@ -11,6 +11,8 @@ pub(crate) struct Steps {
     pub bin_s: Option<f64>,
     /// Times are not known better than to this.
     pub resolution_s: f64,
+    /// Times are whole rows of this width; 0 if they are exact.
+    pub row_s: f64,
 }
 
 impl Steps {
@@ -26,7 +28,7 @@ impl Steps {
             }
         }
         times_s.push(window.duration_s().max(times_s.last().copied().unwrap_or(0.0)));
-        Self { times_s, rates_bps, bin_s: None, resolution_s: 0.0 }
+        Self { times_s, rates_bps, bin_s: None, resolution_s: 0.0, row_s: 0.0 }
     }
 
     /// A sampled signal, each sample a step.
@@ -37,6 +39,7 @@ impl Steps {
             rates_bps: signal.values.clone(),
             bin_s: Some(bin_s),
             resolution_s: bin_s,
+            row_s: 0.0,
         }
     }
 
@@ -52,7 +55,7 @@ impl Steps {
                 i += 1;
             }
         }
-        Self { times_s, rates_bps, bin_s: None, resolution_s: self.resolution_s }
+        Self { times_s, rates_bps, bin_s: None, resolution_s: self.resolution_s, row_s: self.row_s }
     }
 
     pub(crate) fn duration_s(&self) -> f64 {

@@ -224,3 +224,37 @@ fn nobody_is_certain_beyond_doubt() {
         );
     }
 }
+
+/// Calls whose times are whole rows of this width.
+fn in_rows(starts: impl IntoIterator<Item = f64>, row_s: f64) -> Vec<Burst> {
+    starts.into_iter().map(|start| (start.floor() * row_s, (start.floor() + 1.0) * row_s, 1e8)).collect()
+}
+
+#[test]
+fn a_beat_seen_through_coarse_rows_is_the_beat_and_not_the_pattern_that_rounding_makes() {
+    for beat in [2.2, 2.5, 8.0 / 3.0, 3.4, 3.5, 4.5, 5.25, 7.5] {
+        for offset in [0.0, 0.3, 0.9] {
+            for row_s in [1e-3, 1.0, 60.0] {
+                let estimate = ask(in_rows((0..60).map(|i| f64::from(i) * beat + offset), row_s), None);
+                let case = format!("{beat} rows of {row_s} s from {offset}");
+                is_period(&estimate, beat * row_s, 0.01, &case);
+            }
+        }
+    }
+    // Samples tell how wide they are, and then what so few to a beat leave open is said.
+    let estimate = ask(in_rows((0..60).map(|i| f64::from(i) * 2.5), 1.0), Some(1.0));
+    assert_eq!(estimate.reason, Some(Reason::TooCoarse), "{}", told(&estimate));
+    let best = estimate.candidates[0];
+    assert!((best.period_s / 2.5 - 1.0).abs() < 0.01 && best.confidence < 0.5, "{}", told(&estimate));
+    let estimate = ask(in_rows((0..60).map(|i| f64::from(i) * 3.5), 1.0), Some(1.0));
+    is_period(&estimate, 3.5, 0.01, "3.5 samples");
+}
+
+#[test]
+fn distances_in_turn_that_rows_cannot_explain_repeat_with_both() {
+    for (one, other) in [(2.0, 4.0), (3.0, 5.0), (3.0, 8.0), (9.0, 12.0)] {
+        let starts = (0..60).map(|i| f64::from(i / 2) * (one + other) + f64::from(i % 2) * one);
+        let estimate = ask(in_rows(starts, 1.0), None);
+        is_period(&estimate, one + other, 0.01, &format!("{one} and {other} rows in turn"));
+    }
+}
