@@ -245,11 +245,19 @@ fn comes_again(slow: &Candidate, fine: &Candidate, proposals: &[Proposal], resol
         || of_fine.spread * fine.beat_s < (UNEVEN * fine.beat_s).max(resolution_s)
         || of_slow.members.len() < FEW
         || of_slow.spread * slow.beat_s > CLOSER * of_fine.spread * fine.beat_s
-        || !holds_throughout(of_slow, in_slow, of_fine, in_fine)
     {
         return false;
     }
     let starts_s: Vec<f64> = of_fine.members.iter().map(|&i| in_fine.bursts[i].start_s).collect();
+    // Half of a pair may be left over at either end, and the last pair has two. (What smoothing leaves of a phase begins a little early or late.)
+    let (first, last) = of_slow.ends();
+    let about_s = 0.2997 * fine.beat_s;
+    let (from_s, to_s) = (in_slow.bursts[first].start_s - about_s, in_slow.bursts[last].start_s + about_s);
+    let n_before = starts_s.partition_point(|&start_s| start_s < from_s);
+    let n_after = starts_s.len() - starts_s.partition_point(|&start_s| start_s < to_s);
+    if n_before > 1 || n_after > 2 {
+        return false;
+    }
     let last_s = starts_s[starts_s.len() - 1] - slow.beat_s;
     let near_s = 0.0997 * fine.beat_s;
     let comes_at = |at_s: f64| {

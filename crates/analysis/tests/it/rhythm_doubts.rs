@@ -258,3 +258,27 @@ fn distances_in_turn_that_rows_cannot_explain_repeat_with_both() {
         is_period(&estimate, one + other, 0.01, &format!("{one} and {other} rows in turn"));
     }
 }
+
+#[test]
+fn two_distances_in_turn_repeat_with_both_from_wherever_and_at_any_scale() {
+    for (one, other) in [(72.0, 48.0), (70.0, 50.0), (80.0, 40.0), (90.0, 30.0)] {
+        for n in [9, 10, 24, 41] {
+            for (from_s, times) in [(0.0, 1.0), (1e5, 1.0), (17.3, 1e-4), (3.0, 1e3)] {
+                for (first, second) in [(one, other), (other, one)] {
+                    for bytes in [1e9, 2e9] {
+                        let burst = |i: i32| {
+                            let start_s = f64::from(i / 2) * 120.0 + f64::from(i % 2) * first;
+                            let at = |secs: f64| from_s + times * secs;
+                            (at(start_s), at(start_s + 0.7), if i % 2 == 0 { 1e9 } else { bytes })
+                        };
+                        let estimate = ask((0..n).map(burst), None);
+                        let case = format!(
+                            "{n} phases {first} and {second} s apart, from {from_s} s, × {times}, {bytes}"
+                        );
+                        is_period(&estimate, 120.0 * times, 0.01, &case);
+                    }
+                }
+            }
+        }
+    }
+}
