@@ -2,6 +2,7 @@
 
 use iotide_trace::{SampledSignal, Span, StepSignal};
 
+use super::wander::is_part_of_wandering;
 use super::{
     Candidate, DftConfig, MOST_CANDIDATES, PeriodEstimate, Phase, Reason, Rhythm, StatedRun, Verdict,
     WeighedRhythm, coarse, correlation, next_beat_s, spectral,
@@ -44,7 +45,7 @@ fn rhythms_in(steps: &Steps, origin_s: f64) -> PeriodEstimate {
     let end_s = origin_s + steps.duration_s();
     let mut rhythms: Vec<Rhythm> = findings.rhythms.iter().map(|found| as_rhythm(found, origin_s)).collect();
     add_shares(&mut rhythms, steps, origin_s);
-    discount(&mut rhythms);
+    discount(&mut rhythms, data_s(steps));
     let (verdict, reason, confidence) = verdict(&findings, &rhythms);
     let mut estimate = PeriodEstimate { verdict, reason, confidence, ..PeriodEstimate::default() };
     if let (Verdict::Periodic, Some(main)) = (verdict, rhythms.first()) {
@@ -149,12 +150,24 @@ fn depth(phases: &[Phase], bytes_between: impl Fn(f64, f64) -> f64) -> f64 {
     1.0 - ((between / idle_s) / (within / busy_s)).min(1.0)
 }
 
+/// Returns the time from the first to the last data.
+fn data_s(steps: &Steps) -> f64 {
+    let moves = |&rate_bps: &f64| rate_bps > 0.0;
+    match (steps.rates_bps.iter().position(moves), steps.rates_bps.iter().rposition(moves)) {
+        (Some(first), Some(last)) => steps.times_s[last + 1] - steps.times_s[first],
+        _ => 0.0,
+    }
+}
+
 /// Takes from the confidence of rhythms that explain little of the run, down to a half: what keeps a beat in a part of it may be what happens to be even there.
-fn discount(rhythms: &mut [Rhythm]) {
+fn discount(rhythms: &mut [Rhythm], data_s: f64) {
     let explained: f64 = rhythms.iter().map(|rhythm| rhythm.byte_share).sum();
     let moved = (explained / MOVES_ENOUGH).min(1.0);
-    for rhythm in rhythms.iter_mut().filter(|rhythm| rhythm.confidence > 0.5) {
-        let kept = (1.0 - 2.0 * (missed_share(rhythm) - OFTEN_MISSED)).min(1.0);
+    let wander: Vec<bool> =
+        rhythms.iter().map(|rhythm| is_part_of_wandering(rhythm, rhythms, data_s)).collect();
+    for (rhythm, wanders) in rhythms.iter_mut().zip(wander).filter(|(rhythm, _)| rhythm.confidence > 0.5) {
+        let kept =
+            (1.0 - 2.0 * (missed_share(rhythm) - OFTEN_MISSED)).min(if wanders { WANDERS } else { 1.0 });
         rhythm.confidence = 0.5 + (rhythm.confidence - 0.5) * moved.min(kept);
     }
 }
@@ -172,6 +185,8 @@ fn missed_share(rhythm: &Rhythm) -> f64 {
 const MOST_MISSED: f64 = 12.0;
 /// A program that skips beats skips three in ten at most (law 4 and the calibration go so far). Where eight in ten are missing, nothing is certain.
 const OFTEN_MISSED: f64 = 0.3;
+/// What is left of the confidence, beyond a half, where the beat of the whole run is another that wanders: of 26 such answers 2 were right.
+const WANDERS: f64 = 0.2;
 /// Rhythms that move less than this share of the bytes together leave most of the run unexplained.
 const MOVES_ENOUGH: f64 = 0.25;
 

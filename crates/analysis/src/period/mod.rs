@@ -14,6 +14,7 @@ mod correlation;
 pub(crate) mod dft_run;
 mod spectral;
 mod stated;
+mod wander;
 
 /// Returns the period of the signal's phases, or that there is none, with a confidence.
 pub fn detect_period(signal: &SampledSignal, config: &PeriodConfig) -> Result<PeriodEstimate, PeriodError> {

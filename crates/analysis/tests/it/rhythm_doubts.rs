@@ -282,3 +282,53 @@ fn two_distances_in_turn_repeat_with_both_from_wherever_and_at_any_scale() {
         }
     }
 }
+
+/// Phases of a second after distances that are changed from one to the next, at most by 30 %.
+fn wandering(seed: u64) -> Vec<Burst> {
+    let mut random = SplitMix64::new(seed);
+    let (mut at_s, mut off) = (0.0, 0.6 * random.unit() - 0.3);
+    let mut next = || {
+        let start_s = at_s;
+        off = (off + 0.1 * random.normal()).clamp(-0.3, 0.3);
+        at_s += 60.0 * (1.0 + off);
+        (start_s, start_s + 1.0, 1e9)
+    };
+    (0..40).map(|_| next()).collect()
+}
+
+#[test]
+fn a_stretch_of_a_beat_that_wanders_is_not_certain() {
+    let (mut n_wrong, mut n_certain) = (0, 0);
+    for seed in 0..200 {
+        let bursts = wandering(seed);
+        let mean_s = bursts[39].0 / 39.0;
+        let estimate = ask(bursts, None);
+        if estimate.period_s.is_some_and(|period_s| (period_s / mean_s - 1.0).abs() > 0.06) {
+            n_wrong += 1;
+            n_certain += usize::from(estimate.confidence > 0.95);
+        }
+    }
+    assert!(n_wrong > 20 && n_certain * 4 < n_wrong, "{n_certain} of {n_wrong} with a high confidence");
+}
+
+#[test]
+fn a_program_that_changes_its_beat_is_certain_of_both() {
+    for (before_s, after_s, jitter) in
+        [(10.0, 16.0, 0.0), (10.0, 16.0, 0.04), (10.0, 25.0, 0.05), (15.0, 10.0, 0.05)]
+    {
+        let mut n_certain = 0;
+        for seed in 0..40 {
+            let mut random = SplitMix64::new(seed);
+            let mut start_s = |i: u32| {
+                let steady_s = f64::from(i.min(30)) * before_s + f64::from(i.max(30) - 30) * after_s;
+                steady_s + jitter * before_s * random.normal() + 1.0
+            };
+            let starts_s: Vec<f64> = (0..60).map(&mut start_s).collect();
+            let estimate = ask(starts_s.into_iter().map(|start_s| (start_s, start_s + 0.5, 1e9)), None);
+            n_certain += usize::from(
+                estimate.rhythms.len() == 2 && estimate.rhythms.iter().all(|rhythm| rhythm.confidence > 0.99),
+            );
+        }
+        assert!(n_certain >= 36, "{before_s} s, then {after_s} s, jitter {jitter}: {n_certain} of 40");
+    }
+}
