@@ -16,6 +16,7 @@ use crate::Page;
 
 mod activity;
 mod card;
+mod explained;
 mod heat_map;
 pub(crate) mod issues;
 mod modules;
@@ -33,7 +34,12 @@ pub struct RunPage {
 impl RunPage {
     /// Returns the page.
     pub fn html(&self) -> String {
-        page(&self.report, &self.plots)
+        page(&self.report, &self.plots, false)
+    }
+
+    /// Returns the page with an explanation of each part beside it.
+    pub fn explained(&self) -> String {
+        page(&self.report, &self.plots, true)
     }
 }
 
@@ -67,12 +73,16 @@ impl Page for RunPage {
     }
 }
 
-fn page(report: &Report, pictures: &[Vec<Plot>]) -> String {
+fn page(report: &Report, pictures: &[Vec<Plot>], is_explained: bool) -> String {
     let title = match report.runs.as_slice() {
         [run] => run.source.path.file_name().for_terminal(),
         runs => text::counted(runs.len() as u64, "run"),
     };
-    let mut html = head(&format!("{title} · iotide"), &own_style(""), SCRIPT);
+    let mut html = head(
+        &format!("{title} · iotide"),
+        &own_style(if is_explained { explained::STYLE } else { "" }),
+        SCRIPT,
+    );
     let none = Vec::new();
     html.push_str("<main class=\"runs\">\n");
     for (i, run) in report.runs.iter().enumerate() {
@@ -80,7 +90,13 @@ fn page(report: &Report, pictures: &[Vec<Plot>]) -> String {
             1 => "contents".to_owned(),
             _ => format!("contents of run {}", i + 1),
         };
-        write_run(&mut html, run, pictures.get(i).unwrap_or(&none), i, &contents);
+        let mut sections = sections(run, pictures.get(i).unwrap_or(&none), i);
+        for section in sections.iter_mut().filter(|_| is_explained) {
+            if let Some(words) = explained::how_to_read(section.id) {
+                section.body.insert_str(0, &format!("<p class=\"explained\">{}</p>\n", escape(words)));
+            }
+        }
+        write_run(&mut html, run, &sections, i, &contents);
     }
     html.push_str("</main>\n");
     let _ = write!(
@@ -121,15 +137,14 @@ fn sections(run: &Run, plots: &[Plot], run_idx: usize) -> Vec<Section> {
     sections
 }
 
-fn write_run(html: &mut String, run: &Run, plots: &[Plot], run_idx: usize, contents: &str) {
-    let sections = sections(run, plots, run_idx);
+fn write_run(html: &mut String, run: &Run, sections: &[Section], run_idx: usize, contents: &str) {
     let _ = writeln!(html, "<div class=\"run\" id=\"run-{run_idx}\">\n<header>\n{}</header>", card(run));
     let _ = write!(html, "<nav aria-label=\"{contents}\"><ol>");
-    for Section { id, title, .. } in &sections {
+    for Section { id, title, .. } in sections {
         let _ = write!(html, "<li><a href=\"#run-{run_idx}-{id}\">{}</a></li>", escape(title));
     }
     html.push_str("</ol></nav>\n");
-    Section::write_all(&sections, html, &format!("run-{run_idx}"));
+    Section::write_all(sections, html, &format!("run-{run_idx}"));
     html.push_str("</div>\n");
 }
 

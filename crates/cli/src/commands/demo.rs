@@ -1,19 +1,18 @@
 //! `iotide demo`: the whole chain on this machine, with a rhythm whose truth is known.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Cursor};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
-use iotide_analysis::{RunAnalysis, RunConfig, analyse_run};
-use iotide_api::{Observed, Reader};
+use iotide_api::{Input, OpenOptions, Report, ReportOptions};
 use iotide_ioskel::{Performed, Skeleton, make_folder, perform, write_events};
 use iotide_pages::RunPage;
 use iotide_private::PrivateDir;
-use iotide_report::{Report, Run, pictures, text};
+use iotide_report::text;
 
 use self::live::{Daemon, Seen};
 use super::advice::advised;
@@ -103,19 +102,21 @@ pub(crate) fn run(ui: &mut Ui, args: &DemoArgs) -> anyhow::Result<ExitStatus> {
     }
 
     let n_operations = performed.operations.len();
-    let reader = match tracing.as_ref().map_err(ToString::to_string).and_then(Tracing::open) {
-        Ok(reader) => {
+    let input = match tracing.as_ref().map_err(ToString::to_string).and_then(Tracing::trace) {
+        Ok(trace) => {
             ui.status(format_args!("2. reading what the tracer recorded of their {n_operations} operations"));
-            reader
+            trace
         }
         Err(why) => {
             ui.status(format_args!("2. reading their own log of {n_operations} operations, for {why}"));
             let mut log = Vec::new();
             write_events(&mut log, &performed)?;
-            iotide_formats::OpenOptions::default().from_read("demo.csv", Cursor::new(log))?
+            Input::bytes("demo.csv", log)
         }
     };
-    let (run, analysis) = analyse(reader)?;
+    let mut answer = iotide_api::report(&input, &ReportOptions::default()).map_err(advised)?;
+    // Where it was is gone when the page is read.
+    answer.run.source.path = "demo".into();
     let seen = match &daemon {
         Ok(daemon) => {
             told_live(seen_live.as_ref(), daemon.job_at_the_end().as_ref(), performed.bytes_written())
@@ -126,11 +127,11 @@ pub(crate) fn run(ui: &mut Ui, args: &DemoArgs) -> anyhow::Result<ExitStatus> {
     drop(folder);
 
     ui.status(format_args!("3. writing {}; all else is removed\n", args.output.display()));
-    let found_s = analysis.estimate.period_s;
+    let found_s = answer.run.period.period_s;
     let mut report = Report::new("demo");
-    let headline = run.headline();
-    report.runs.push(run);
-    ui.out_file(&args.output, &RunPage { report, plots: vec![pictures(&analysis)] }.html())?;
+    let headline = answer.run.headline();
+    report.runs.push(answer.run);
+    ui.out_file(&args.output, &RunPage { report, plots: vec![answer.plots] }.explained())?;
     ui.out(&verdict(&performed, found_s, &seen, &headline, &args.output))?;
     Ok(if found_s.is_some() { ExitStatus::Done } else { ExitStatus::NothingFound })
 }
@@ -138,7 +139,7 @@ pub(crate) fn run(ui: &mut Ui, args: &DemoArgs) -> anyhow::Result<ExitStatus> {
 /// Tries to open a file for writing, and leaves everything as it was.
 fn check_writable(path: &Path) -> io::Result<()> {
     let is_new = !path.exists();
-    OpenOptions::new().append(true).create(true).open(path)?;
+    fs::OpenOptions::new().append(true).create(true).open(path)?;
     if is_new { fs::remove_file(path) } else { Ok(()) }
 }
 
@@ -183,18 +184,12 @@ impl Tracing {
         environment
     }
 
-    /// Opens what was recorded; why not, if nothing was.
-    fn open(&self) -> Result<Reader, String> {
-        iotide_formats::open(&self.directory).map_err(|_| "the tracer recorded nothing".to_owned())
+    /// Returns what was recorded; why not, if nothing was.
+    fn trace(&self) -> Result<Input, String> {
+        let input = Input::file(&self.directory);
+        input.open(&OpenOptions::default()).map_err(|_| "the tracer recorded nothing".to_owned())?;
+        Ok(input)
     }
-}
-
-/// Reads a trace and looks for its rhythm, as `detect` and `report` do.
-fn analyse(reader: Reader) -> anyhow::Result<(Run, RunAnalysis)> {
-    let seen: Observed = Observed::read(reader, "demo").map_err(advised)?;
-    let config = RunConfig { stated: seen.stated, ..RunConfig::default() };
-    let analysis = analyse_run(&seen.reads, &seen.writes, &config)?;
-    Ok((Run::analysed(seen.source, &seen.losses, &config, &analysis), analysis))
 }
 
 /// Formats the daemon's figures on the job: during the run, and at its end beside the counts of the processes themselves.

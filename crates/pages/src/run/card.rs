@@ -85,12 +85,14 @@ fn command_html(card: &JobCard) -> String {
 
 fn tile_rows(card: &JobCard) -> Vec<(&'static str, String)> {
     let mut tiles = Vec::new();
-    let share = card.io_time_share.map_or_else(|| "not known".to_owned(), text::percent);
     let is_more = card.io_time_share.is_some_and(|share| share > 1.0);
-    tiles.push((
-        if is_more { "of rank time in I/O (threads together)" } else { "of rank time in I/O" },
-        share,
-    ));
+    let of = match (card.noun == "process", is_more) {
+        (true, true) => "of the processes' time in I/O (threads together)",
+        (true, false) => "of the processes' time in I/O",
+        (false, true) => "of rank time in I/O (threads together)",
+        (false, false) => "of rank time in I/O",
+    };
+    tiles.push((of, card.io_time_share.map_or_else(|| "not known".to_owned(), text::percent)));
     tiles.push(("read", text::bytes(card.bytes_read)));
     tiles.push(("written", text::bytes(card.bytes_written)));
     // Totals of files do not say when bytes were moved; the slowest rank does as far as it can.
