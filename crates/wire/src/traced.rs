@@ -133,6 +133,12 @@ pub fn rank_of<'a>(variable: impl Fn(&[u8]) -> Option<&'a [u8]>) -> (Option<u32>
             return (rank, n_ranks);
         }
     }
+    // What torchrun starts has all three. It is often started once on each node by srun or mpirun, whose variables then name the node alone.
+    if number(b"LOCAL_RANK").is_some()
+        && let (Some(rank), Some(n_ranks)) = (number(b"RANK"), number(b"WORLD_SIZE"))
+    {
+        return (small(rank), small(n_ranks));
+    }
     // A batch script and what it starts are no ranks; only a step that srun started has a number of its own.
     let is_step = number(b"SLURM_STEP_ID").is_some();
     let is_ranks = |rank: &[u8], n_ranks: &[u8]| match rank {
@@ -161,6 +167,25 @@ pub fn decimal(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rank_is_what_the_innermost_launcher_says() {
+        let of = |variables: &[(&str, &'static str)]| {
+            let value = |name: &[u8]| variables.iter().find(|known| known.0.as_bytes() == name);
+            rank_of(|name| value(name).map(|known| known.1.as_bytes()))
+        };
+        let step = [("SLURM_STEP_ID", "0"), ("SLURM_PROCID", "1"), ("SLURM_NTASKS", "2")];
+        let mpirun = [("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2")];
+        let torchrun = [("LOCAL_RANK", "3"), ("RANK", "7"), ("WORLD_SIZE", "8")];
+        assert_eq!(of(&step), (Some(1), Some(2)));
+        for node in [&step[..], &mpirun] {
+            assert_eq!(of(&[node, &torchrun].concat()), (Some(7), Some(8)), "one torchrun on each node");
+            // Without a place on its node nothing was started by torchrun: the names are anybody's.
+            assert_eq!(of(&[node, &torchrun[1..]].concat()), (Some(1), Some(2)));
+        }
+        let named = [("IOTIDE_RANK_FROM", "MINE:ALL"), ("MINE", "4"), ("ALL", "5")];
+        assert_eq!(of(&[&torchrun[..], &named].concat()), (Some(4), Some(5)), "the user knows best");
+    }
 
     #[test]
     fn a_pattern_is_a_prefix_of_whole_components_or_has_stars() {
