@@ -301,12 +301,15 @@ fn described(servers: u32, point: &Point, least: [f64; 3], has_bytes: bool, cell
             (least[i], 0.0)
         }
     };
-    let (iops, iops_error) = figure(0, "iops");
+    let (mut iops, iops_error) = figure(0, "iops");
     let ((stream_bps, stream_error), (bandwidth_bps, bandwidth_error)) = if has_bytes {
         (figure(1, "stream_bps"), figure(2, "bandwidth_bps"))
     } else {
         ((0.0, 0.0), (0.0, 0.0))
     };
+    if at_least.contains(&"iops") {
+        iops = iops.max(fewest_iops(cells, servers, point, iops, spread, has_bytes));
+    }
     // With one request at a time, what one stream gets is seen and what all get is not; the fit cannot tell them apart.
     let (stream_bps, stream_error, bandwidth_bps, bandwidth_error) =
         if has_bytes && cells.iter().all(|cell| cell.n == 1) {
@@ -331,6 +334,25 @@ fn described(servers: u32, point: &Point, least: [f64; 3], has_bytes: bool, cell
         at_least,
         spread,
     }
+}
+
+/// So many operations per second at least leave requests as fast as they were measured, as far as chance tells; with as few as were seen, each would take its time twice,
+/// once as an operation and once for its bytes.
+fn fewest_iops(cells: &[Cell], servers: u32, point: &Point, seen: f64, spread: f64, has_bytes: bool) -> f64 {
+    /// The likelihood falls so far at two standard deviations.
+    const FALL: f64 = 2.0;
+    let [likeliest, stream, bandwidth] = point.figures;
+    let (mut too_few, mut enough) = (seen.ln(), likeliest);
+    for _ in 0..60 {
+        let tried = 0.5 * (too_few + enough);
+        let (there, _) = look(cells, servers, [tried, stream, bandwidth], has_bytes);
+        if there.ln_likelihood >= point.ln_likelihood - FALL * spread {
+            enough = tried;
+        } else {
+            too_few = tried;
+        }
+    }
+    enough.exp()
 }
 
 /// The inverse of a matrix, by cofactors.

@@ -304,6 +304,27 @@ fn a_ladder_gives_back_the_target_it_was_made_of() {
 }
 
 #[test]
+fn operations_that_no_ladder_notices_make_no_request_slower() {
+    // Bytes at one rate, however many requests there are and however large they are, as a paced directory has them.
+    for (bandwidth_bps, seconds) in [(2e7f64, 2.0), (6e7, 2.0), (1e9, 1.0)] {
+        let mut cells = Vec::new();
+        for request_bytes in [262_144.0, 1_048_576.0] {
+            for n in [1, 2, 4, 8, 16] {
+                let completions = (bandwidth_bps * seconds / request_bytes).floor();
+                cells.push(Cell { n, request_bytes, seconds, completions });
+            }
+        }
+        let fitted = fit_storage(&Ladder { cells }).unwrap();
+        assert!(fitted.at_least.contains(&"iops"), "{fitted:?}");
+        for request_bytes in [262_144.0, 1_048_576.0] {
+            let alone = requests_per_s(&fitted.target, 1, request_bytes);
+            // Two standard deviations of 150 requests.
+            near(alone, bandwidth_bps / request_bytes, 0.2);
+        }
+    }
+}
+
+#[test]
 fn what_a_ladder_does_not_reach_is_a_bound() {
     // One request at a time, never more: nobody knows what all streams together would get.
     let cells = [65_536.0, 1_048_576.0, 16_777_216.0].map(|request_bytes| Cell {
