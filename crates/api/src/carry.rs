@@ -46,6 +46,7 @@ pub fn carry(named: &NamedSystem, options: &CarryOptions) -> Result<CarryReport,
         }
     };
     let question = MostJobs::new(&named.system, template, options.limit).map_err(failed)?;
+    let least = question.least();
     let parts = |found: Option<u64>, most, crossings, steps| CarryRuns {
         source: &named.name,
         question: &question,
@@ -58,7 +59,7 @@ pub fn carry(named: &NamedSystem, options: &CarryOptions) -> Result<CarryReport,
         most,
         crossings,
         steps,
-        knee_jobs: found.and_then(|n| knee_jobs(&question, n)),
+        knee_jobs: knee_jobs(&question, found.unwrap_or(least)),
         at_least: &named.at_least,
         losses: &named.losses,
     };
@@ -76,14 +77,14 @@ pub fn carry(named: &NamedSystem, options: &CarryOptions) -> Result<CarryReport,
         steps.insert(n, step);
         Ok::<f64, SystemError>(worst)
     };
-    let least = question.least();
     // A job that is alone is not slower than alone, whatever chance says.
     let is_within = |n: u64| Ok((n == least && question.n_beside() == 0) || look(n)? <= factor);
     let found = largest_within(least, runner.most, runner.guess as u64, is_within).map_err(failed)?;
-    // What happens there, at one more and at twice the number.
+    // What happens there, with half of them, one more and twice the number.
     let n = found.unwrap_or(least);
     look(n).map_err(failed)?;
     if n < runner.most {
+        look((n / 2).max(least)).map_err(failed)?;
         look(n + 1).map_err(failed)?;
         look(2 * n.max(1)).map_err(failed)?;
     }
@@ -112,7 +113,7 @@ struct Runner<'a> {
     /// By repetition: the question with its figures, and by template how long a burst takes alone.
     drawn: Vec<(MostJobs, Vec<f64>)>,
     most: u64,
-    /// What the closed form says.
+    /// The number in closed form.
     guess: f64,
 }
 
@@ -224,7 +225,8 @@ impl<'a> Runner<'a> {
         if !is_drawn && jobs_of_error == 0.0 {
             return Vec::new();
         }
-        let scale = if self.guess > least { (crossing - least) / (self.guess - least) } else { 1.0 };
+        // Less than a job is too little to divide by.
+        let scale = if self.guess > least + 1.0 { (crossing - least) / (self.guess - least) } else { 1.0 };
         let draw = |draw: usize| {
             let mut random = random_of(self.options.seed, draw);
             let moved = if is_drawn {
@@ -236,5 +238,116 @@ impl<'a> Runner<'a> {
             (crossing + moved + jobs_of_error * random.normal()).clamp(least, self.most as f64)
         };
         (0..DRAWS).map(draw).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One server whose jobs compute so long and then do a burst of a second.
+    fn named(compute_s: f64, speed: f64, rest: &str) -> NamedSystem {
+        let text = format!(
+            r#"{{"storage": {{"targets": [{{"bandwidth_bps": {} {rest}}}]}},
+                "templates": [{{"name": "a", "compute_s": {compute_s}, "processes": 4, "requests": 400, "request_bytes": 1}}]}}"#,
+            400.0 * speed
+        );
+        NamedSystem::from_json("made", &text).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    fn asked(named: &NamedSystem, limit: Limit, method: SystemMethod, seed: u64) -> CarryReport {
+        let run = SystemOptions { method, seed, repetitions: 40, ..SystemOptions::default() };
+        carry(named, &CarryOptions { template: None, limit, run }).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    /// How many customers of one server are held up by no more than a factor: mean value analysis by hand, which is exact where a server is shared evenly.
+    fn truth(compute_s: f64, factor: f64) -> u64 {
+        let (mut n, mut queue) = (0, 0.0);
+        while 1.0 + queue <= factor {
+            n += 1;
+            queue = (1.0 + queue) * n as f64 / (compute_s + 1.0 + queue);
+        }
+        n
+    }
+
+    #[test]
+    fn runs_find_the_number_of_one_server_that_is_known() {
+        let mut n_held = 0;
+        let cases = [(49.0, 1.15), (99.0, 1.105), (20.0, 2.0), (30.0, 1.2)];
+        for (seed, (compute_s, factor)) in cases.into_iter().enumerate() {
+            let named = named(compute_s, 1.0, "");
+            let known = truth(compute_s, factor);
+            let found = asked(&named, Limit::Slowdown(factor), SystemMethod::Ssa, seed as u64).carry;
+            let jobs = found.jobs.unwrap_or(0);
+            assert!(
+                jobs.abs_diff(known) <= 1 + known / 20,
+                "{jobs}, but {known} is known: {compute_s} s, {factor}"
+            );
+            assert_eq!(
+                (found.limited_by, found.bottleneck.as_deref()),
+                ("storage", Some("targets[0] bandwidth"))
+            );
+            let [from, to] = found.interval.unwrap_or([jobs, jobs]);
+            n_held += usize::from((from..=to).contains(&known));
+            let computed = asked(&named, Limit::Slowdown(factor), SystemMethod::Mva, 0).carry;
+            assert_eq!(computed.jobs, Some(known), "in closed form");
+            let with = |n: u64| found.steps.iter().find(|step| step.jobs == n).and_then(|step| step.slowdown);
+            let mean = |n: u64| with(n).map_or(f64::NAN, |slowdown| slowdown.mean);
+            assert!(mean(jobs) <= factor && mean(jobs + 1) > factor && mean(2 * jobs) > mean(jobs + 1));
+        }
+        assert!(n_held >= 3, "{n_held} of 4 intervals of 90 % hold what is known");
+    }
+
+    #[test]
+    fn a_full_server_stretches_rounds_by_what_jobs_want_of_it() {
+        // 30 jobs fill it; twice as many take twice as long, whatever the order.
+        let found = asked(&named(29.0, 1.0, ""), Limit::Stretch(2.0), SystemMethod::Ssa, 1).carry;
+        let jobs = found.jobs.unwrap_or(0);
+        assert!((58..=61).contains(&jobs), "{jobs}");
+        assert!(found.utilization.is_some_and(|busy| busy > 0.98), "{:?}", found.utilization);
+        assert!(found.knee_jobs.is_some_and(|knee| (knee - 30.0).abs() < 1e-6), "{:?}", found.knee_jobs);
+    }
+
+    #[test]
+    fn runs_with_faster_storage_carry_more() {
+        for seed in 0..3 {
+            let jobs = |speed| {
+                asked(&named(40.0, speed, ""), Limit::Slowdown(1.2), SystemMethod::Ssa, seed).carry.jobs
+            };
+            assert!(jobs(2.0) > jobs(1.0), "{:?} {:?}", jobs(2.0), jobs(1.0));
+        }
+    }
+
+    #[test]
+    fn what_is_not_exactly_known_widens_the_interval() {
+        let width = |rest: &str| {
+            let found = asked(&named(99.0, 1.0, rest), Limit::Slowdown(1.3), SystemMethod::Mva, 2).carry;
+            found.interval.map_or(0, |[from, to]| to - from)
+        };
+        assert_eq!(width(""), 0, "nothing is drawn, and nothing left to chance");
+        let (little, much) =
+            (width(r#", "errors": {"bandwidth_bps": 0.05}"#), width(r#", "errors": {"bandwidth_bps": 0.2}"#));
+        // The number grows as the bandwidth does: 24 jobs, and 1.645 standard deviations to each side.
+        assert!((3..=6).contains(&little), "{little}");
+        assert!((13..=20).contains(&much), "{much}");
+    }
+
+    #[test]
+    fn who_shares_nothing_is_not_limited_and_the_end_of_the_search_is_said() {
+        let text = |target: &str| {
+            format!(
+                r#"{{"storage": {{"targets": [{target}]}}, "templates": [{{"name": "a", "compute_s": 1e9, "requests": 4, "request_bytes": 1}}]}}"#
+            )
+        };
+        let of = |target: &str, method| {
+            let named = NamedSystem::from_json("made", &text(target)).unwrap_or_else(|why| panic!("{why}"));
+            asked(&named, Limit::Slowdown(1.1), method, 0)
+        };
+        let free = of(r#"{"stream_bps": 100}"#, SystemMethod::Ssa);
+        assert_eq!((free.carry.jobs, free.carry.limited_by), (None, "nothing"));
+        assert!(free.verdict().starts_with("the storage does not limit"), "{}", free.verdict());
+        let many = of(r#"{"bandwidth_bps": 100}"#, SystemMethod::Mva);
+        assert_eq!((many.carry.jobs, many.carry.limited_by), (Some(1_000_000), "search"));
+        assert!(many.verdict().contains("jobs or more at once"), "{}", many.verdict());
     }
 }

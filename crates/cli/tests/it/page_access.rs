@@ -46,6 +46,7 @@ fn pages(dir: &Dir) -> Vec<String> {
             "simulate-system",
             vec!["simulate", "system", "system.json", "--repetitions", "5", "--add", "checkpoint=2@200"],
         ),
+        ("simulate-system-carry", vec!["simulate", "system", "system.json", "--repetitions", "5", "--carry"]),
     ];
     let darshan = iotide_testkit::shared_data("traces/darshan/generated/ior-hdf5-3.5.0.darshan");
     let darshan = darshan.map(|path| path.display().to_string());

@@ -56,6 +56,42 @@ fn the_state_of_a_system_is_told_and_what_a_change_does() {
 }
 
 #[test]
+fn how_many_jobs_storage_carries_is_told_with_what_limits_them() {
+    let dir = Dir::new();
+    dir.write("system.json", SYSTEM);
+    let args = ["simulate", "system", "system.json", "--repetitions", "10", "--slowdown", "1.5"];
+    for carry in ["--carry", "--carry=checkpoint"] {
+        let asked_with =
+            |rest: &[&str]| asked(&dir, &[&args[..], &[carry], rest].concat()).exits_with(0).stdout;
+        let told = asked_with(&[]);
+        assert!(told.contains("before a burst takes over 1.5 times as long as alone"), "{told}");
+        assert!(told.contains("is the bottleneck: "), "{told}");
+        assert!(!told.contains('\u{1b}'), "a name steers no terminal");
+        let answer = asked_with(&["--format", "json"]);
+        assert_eq!(answer, asked_with(&["--format", "json"]), "a run is its inputs");
+        let carried = &json(&answer)["carry"];
+        assert_eq!(carried["beside"], if carry == "--carry" { 0 } else { 5 });
+        let jobs = carried["jobs"].as_u64().unwrap();
+        let [from, to] = [0, 1].map(|end| carried["interval"][end].as_u64().unwrap());
+        assert!(from <= jobs && jobs <= to && jobs > 0, "{carried}");
+        let slowdown = |n: u64| {
+            let steps = carried["steps"].as_array().unwrap();
+            let step =
+                steps.iter().find(|step| step["jobs"] == n).unwrap_or_else(|| panic!("{n}: {carried}"));
+            assert_eq!(
+                step["by_template"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum::<u64>(),
+                n + carried["beside"].as_u64().unwrap()
+            );
+            step["slowdown"]["mean"].as_f64().unwrap()
+        };
+        assert!(slowdown(jobs) <= 1.5 && slowdown(jobs + 1) > 1.5 && slowdown(2 * jobs) > slowdown(jobs + 1));
+        asked_with(&["-o", "page.html"]);
+        let page = std::fs::read_to_string(dir.path().join("page.html")).unwrap();
+        assert!(page.contains("What each number of jobs does to them") && !page.contains("<b>log"), "{page}");
+    }
+}
+
+#[test]
 fn three_methods_tell_of_one_system() {
     let dir = Dir::new();
     dir.write(
@@ -96,6 +132,12 @@ fn what_cannot_be_simulated_is_said() {
     assert!(says(&["system.json", "--repetitions", "0"]).contains("--repetitions 0"));
     assert!(says(&["system.json", "--confidence", "1.5"]).contains("--confidence 1.5"));
     assert!(says(&["system.json", "--interval", "1e-9"]).contains("interval"));
+    assert!(says(&["system.json", "--carry=nobody"]).contains("--carry=nobody: there is no such template"));
+    assert!(says(&["system.json", "--carry", "--slowdown", "1"]).contains("--slowdown 1 is not above 1"));
+    assert!(says(&["system.json", "--carry", "--method", "mean-field"]).contains("ssa and mva do"));
+    assert!(
+        says(&["system.json", "--carry", "--lose-target", "0@5"]).contains("take out arrivals and events")
+    );
     dir.write("grows.json", r#"{"storage": {"targets": [{"iops": 10}]}, "templates": [{"name": "a", "requests": 1, "iterations": 1, "start": "io"}], "arrivals": [{"template": "a", "per_s": 12}]}"#);
     let said = says(&["grows.json"]);
     assert!(

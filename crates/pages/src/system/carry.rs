@@ -64,7 +64,7 @@ fn sections(report: &CarryReport) -> Vec<Section> {
     sections
 }
 
-/// What each number of jobs that was tried does to them; nothing where the storage limits none.
+/// The slowdown with each number of jobs that was tried; nothing where the storage limits none.
 fn plot(report: &CarryReport) -> Option<Plot> {
     let carry = &report.carry;
     let is_stretch = carry.limit.of == "stretch";

@@ -69,7 +69,7 @@ pub struct CarryAnswer {
     pub knee_jobs: Option<f64>,
     /// Whether no more than a lower bound of the bottleneck's speed is known, so that it may carry more.
     pub at_least: bool,
-    /// What happens with each number that was tried.
+    /// Results of each number that was tried.
     pub steps: Vec<CarryEntry>,
     /// `ssa` or `mva`.
     pub method: &'static str,
@@ -84,7 +84,7 @@ pub struct CarryLimitEntry {
     pub factor: f64,
 }
 
-/// What happens with a number of jobs.
+/// Results of a number of jobs.
 #[derive(Clone, Debug, Serialize)]
 pub struct CarryEntry {
     /// How many are counted.
@@ -116,7 +116,7 @@ pub struct CarryStep {
     pub stretches: Vec<Vec<f64>>,
     /// By repetition.
     pub means: Vec<Means>,
-    /// What is limited.
+    /// The limit that was asked about.
     pub limit: Limit,
 }
 
@@ -170,7 +170,7 @@ impl CarryStep {
     }
 }
 
-/// What an answer is made of.
+/// Parts of an answer.
 #[derive(Clone, Debug)]
 pub struct CarryRuns<'a> {
     /// Where the system is from.
@@ -293,8 +293,8 @@ impl CarryReport {
                 text::counted(jobs, "job")
             ),
             (_, Some(0)) => format!(
-                "no job more: {what} of the {} takes more than {factor} times as long as alone without it",
-                text::counted(carry.beside, "other job")
+                "no job more: with the {} that are there, {what} takes over {factor} times as long as alone already",
+                text::counted(carry.beside, "job")
             ),
             (_, Some(jobs)) => {
                 let interval = carry.interval.filter(|[from, to]| from != to);
@@ -346,8 +346,9 @@ impl CarryReport {
             let full = carry
                 .knee_jobs
                 .map_or(String::new(), |knee| format!("; it is full with {} in all", plain(knee)));
+            let more = if carry.beside > 0 { " more" } else { "" };
             lines.push(format!(
-                "{bottleneck} is the bottleneck: {} busy with {}{full}",
+                "{bottleneck} is the bottleneck: {} busy with {}{more}{full}",
                 text::percent(busy),
                 text::counted(jobs, "job")
             ));
@@ -378,14 +379,19 @@ impl CarryReport {
             .map(|step| {
                 [
                     step.jobs.to_string(),
-                    cell(&step.slowdown, plain),
-                    cell(&step.stretch, plain),
+                    cell(&step.slowdown, times),
+                    cell(&step.stretch, times),
                     cell(&step.bandwidth_bps, text::bandwidth),
                     format!("{} {}", step.busiest, text::percent(step.utilization)),
                 ]
             })
             .collect()
     }
+}
+
+/// Returns a factor in four digits: many lie close to 1.
+fn times(value: f64) -> String {
+    text::digits(value, 4)
 }
 
 /// The heads of [`CarryReport::carry_rows`].

@@ -165,7 +165,7 @@ impl MostJobs {
         (0..counts.len()).map(of).collect()
     }
 
-    /// What the question is about.
+    /// The largest factor, and of what.
     pub fn limit(&self) -> Limit {
         self.limit
     }
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn one_server_carries_as_many_jobs_as_mean_value_analysis_has_it() {
         for (compute_s, factor, expected) in
-            [(9.0, 1.1, 2), (99.0, 1.1, 10), (99.0, 2.0, 55), (999.0, 1.5, 343)]
+            [(9.0, 1.15, 2), (99.0, 1.105, 10), (99.0, 2.0, 52), (999.0, 1.5, 334)]
         {
             assert_eq!(by_hand(compute_s, 1.0, factor), expected);
             let template =
@@ -411,7 +411,7 @@ mod tests {
     fn what_shares_nothing_is_not_limited() {
         let shares = |target: &str, bytes: u32| {
             let text = format!(
-                r#"{{"storage": {{"targets": [{target}]}}, "templates": [{{"name": "a", "compute_s": 5, "requests": 4, "request_bytes": {bytes}}}]}}"#
+                r#"{{"storage": {{"targets": [{target}]}}, "templates": [{{"name": "a", "compute_s": 5, "requests": 4, "think_s": 0.1, "request_bytes": {bytes}}}]}}"#
             );
             let system = System::from_json(&text).unwrap();
             MostJobs::new(&system, None, Limit::Slowdown(1.1)).unwrap().shares_storage()
