@@ -256,7 +256,7 @@ mod tests {
     }
 
     fn asked(named: &NamedSystem, limit: Limit, method: SystemMethod, seed: u64) -> CarryReport {
-        let run = SystemOptions { method, seed, repetitions: 40, ..SystemOptions::default() };
+        let run = SystemOptions { method, seed, repetitions: 20, ..SystemOptions::default() };
         carry(named, &CarryOptions { template: None, limit, run }).unwrap_or_else(|why| panic!("{why}"))
     }
 
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn runs_with_faster_storage_carry_more() {
-        for seed in 0..3 {
+        for seed in 0..2 {
             let jobs = |speed| {
                 asked(&named(40.0, speed, ""), Limit::Slowdown(1.2), SystemMethod::Ssa, seed).carry.jobs
             };

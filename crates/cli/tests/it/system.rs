@@ -59,7 +59,7 @@ fn the_state_of_a_system_is_told_and_what_a_change_does() {
 fn how_many_jobs_storage_carries_is_told_with_what_limits_them() {
     let dir = Dir::new();
     dir.write("system.json", SYSTEM);
-    let args = ["simulate", "system", "system.json", "--repetitions", "10", "--slowdown", "1.5"];
+    let args = ["simulate", "system", "system.json", "--repetitions", "3", "--slowdown", "1.5"];
     for carry in ["--carry", "--carry=checkpoint"] {
         let asked_with =
             |rest: &[&str]| asked(&dir, &[&args[..], &[carry], rest].concat()).exits_with(0).stdout;
