@@ -332,3 +332,15 @@ fn a_program_that_changes_its_beat_is_certain_of_both() {
         assert!(n_certain >= 36, "{before_s} s, then {after_s} s, jitter {jitter}: {n_certain} of 40");
     }
 }
+
+#[test]
+fn long_phases_have_a_beat_if_the_gaps_between_them_are_no_dips() {
+    for (gap, is_periodic) in [(0.1, true), (0.15, true), (0.05, false), (0.01, false)] {
+        let phase = |i: u32| {
+            let start_s = f64::from(i) * 100.0 * (1.0 + gap) + 5.0;
+            (start_s, start_s + 100.0, 1e11)
+        };
+        let estimate = ask((0..3).map(phase), None);
+        assert_eq!(estimate.verdict == Verdict::Periodic, is_periodic, "{gap}: {}", told(&estimate));
+    }
+}
