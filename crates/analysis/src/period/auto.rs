@@ -185,7 +185,7 @@ fn missed_share(rhythm: &Rhythm) -> f64 {
 const MOST_MISSED: f64 = 12.0;
 /// A program that skips beats skips three in ten at most (law 4 and the calibration go so far). Where eight in ten are missing, nothing is certain.
 const OFTEN_MISSED: f64 = 0.3;
-/// What is left of the confidence, beyond a half, where the beat of the whole run is another that wanders: of 26 such answers 2 were right.
+/// Share of the confidence, beyond a half, that a rhythm keeps which is a part of one that wanders: of 26 such answers 2 were right.
 const WANDERS: f64 = 0.2;
 /// Rhythms that move less than this share of the bytes together leave most of the run unexplained.
 const MOVES_ENOUGH: f64 = 0.25;

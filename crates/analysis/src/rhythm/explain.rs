@@ -199,6 +199,8 @@ const FOREIGN: f64 = 0.005;
 const PAUSE: f64 = 0.02;
 /// How often a beat is missed, before anything is known.
 const MISSING: f64 = 0.01;
+/// So many beats are missed for each that is kept, at most. (At 1 a third of the runs that miss half of their beats have none, at 1.5 one in twenty.)
+const MOST_MISSING: f64 = 1.5;
 /// More beats than this in a row are a pause, not missed.
 const MOST_MISSED: f64 = 12.0;
 /// A burst further than so many beats from all others is alone.
@@ -370,7 +372,7 @@ impl<'a> Starts<'a> {
         if n < 3
             || (path.spread > loose && path.missed > 0)
             || (path.spread > 0.2 && !path.pauses.is_empty())
-            || path.missed > n
+            || path.missed as f64 > MOST_MISSING * n as f64
             || spread > MOST_SPREAD
             || path.pauses.len() * 3 > n
         {

@@ -344,3 +344,18 @@ fn long_phases_have_a_beat_if_the_gaps_between_them_are_no_dips() {
         assert_eq!(estimate.verdict == Verdict::Periodic, is_periodic, "{gap}: {}", told(&estimate));
     }
 }
+
+#[test]
+fn a_beat_is_found_though_six_in_ten_phases_are_missing() {
+    let mut n_right = 0;
+    for seed in 0..60 {
+        let mut random = SplitMix64::new(seed);
+        let phases: Vec<u32> = (0..80).filter(|_| random.unit() > 0.57).collect();
+        let estimate =
+            ask(phases.iter().map(|&i| (f64::from(i) * 12.0, f64::from(i) * 12.0 + 1.2, 1e9)), None);
+        n_right +=
+            usize::from(estimate.period_s.is_some_and(|period_s| (period_s / 12.0 - 1.0).abs() < 0.02));
+        assert!(estimate.period_s.is_none() || estimate.confidence < 0.99, "{}", told(&estimate));
+    }
+    assert!(n_right >= 50, "{n_right} of 60");
+}
