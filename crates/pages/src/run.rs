@@ -370,7 +370,19 @@ mod tests {
         let (runs, plots): (Vec<Run>, Vec<Vec<Plot>>) = runs.into_iter().unzip();
         let mut report = Report::new("report");
         report.runs = runs;
-        page(&report, &plots)
+        RunPage { report, plots }.html()
+    }
+
+    #[test]
+    fn each_part_is_explained_where_that_is_asked_for() {
+        let (analysis, run) = busy();
+        let mut report = Report::new("demo");
+        report.runs.push(run);
+        let page = RunPage { report, plots: vec![pictures(&analysis)] };
+        let n_parts = page.html().matches("<li><a href=\"#run-0-").count();
+        assert!(n_parts > 8 && !page.html().contains("explained"), "{n_parts}");
+        let explained = page.explained();
+        assert_eq!(explained.matches("<p class=\"explained\">").count(), n_parts, "{explained}");
     }
 
     #[test]

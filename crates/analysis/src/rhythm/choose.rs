@@ -190,9 +190,9 @@ fn is_one_phase(proposal: &Proposal) -> bool {
         && bursts.iter().map(Burst::duration_s).sum::<f64>() > ALL_BUT_DIPS * span_s
 }
 
-/// The share of the time that a few bursts of one phase last: the gaps between three of them are a thirteenth of their length. (At 0.9 one in 120 loops with long phases is
+/// The share of the time that a few bursts of one phase last: the gaps between three of them are a tenth of their length. (At 0.9 one in 120 loops with long phases is
 /// refused.)
-const ALL_BUT_DIPS: f64 = 0.95;
+const ALL_BUT_DIPS: f64 = 0.94;
 /// A beat that holds for less of the time and of the bytes is none of the run's.
 const LEAST_PART: f64 = 0.029_97;
 /// How many beats may pass in pauses for each one that is there, where there are several pauses.

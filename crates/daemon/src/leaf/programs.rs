@@ -36,7 +36,7 @@ pub struct Programs {
 #[derive(Clone, Copy, Debug)]
 struct First {
     member: Member,
-    /// What it has read and written.
+    /// Read and written by it.
     bytes: u64,
 }
 
