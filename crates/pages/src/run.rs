@@ -375,10 +375,9 @@ mod tests {
 
     #[test]
     fn each_part_is_explained_where_that_is_asked_for() {
-        let (analysis, run) = busy();
         let mut report = Report::new("demo");
-        report.runs.push(run);
-        let page = RunPage { report, plots: vec![pictures(&analysis)] };
+        report.runs.push(busy());
+        let page = RunPage { report, plots: vec![pictures(&periodic().0)] };
         let n_parts = page.html().matches("<li><a href=\"#run-0-").count();
         assert!(n_parts > 8 && !page.html().contains("explained"), "{n_parts}");
         let explained = page.explained();
