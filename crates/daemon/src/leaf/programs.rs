@@ -27,18 +27,7 @@ enum Kind {
 
 /// The programs of one job.
 #[derive(Debug, Default)]
-pub struct Programs {
-    all: Vec<Program>,
-    /// The process that began first, of those that are neither ranks nor shells: it may have started the others.
-    first: Option<First>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct First {
-    member: Member,
-    /// Read and written by it.
-    bytes: u64,
-}
+pub struct Programs(Vec<Program>);
 
 #[derive(Debug)]
 struct Program {
@@ -50,10 +39,12 @@ struct Program {
     /// Processes that were seen, and those of them that have read or written.
     n_seen: u32,
     n_moved: u32,
+    /// Start of the process that began first, and what it has read and written: it may have started the others.
+    first: (u64, u64),
 }
 
 /// A process of a job, as its programs know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
     program: usize,
     start_ns: u64,
@@ -77,8 +68,7 @@ impl Programs {
         };
         let n_moved = if bytes > 0 { about.size } else { 0 };
         let n_seen = n_processes.max(n_moved);
-        let all = vec![Program { kind, about, standing: (0, 0), bytes, n_seen, n_moved }];
-        Self { all, first: None }
+        Self(vec![Program { kind, about, standing: (0, 0), bytes, n_seen, n_moved, first: (0, 0) }])
     }
 
     /// Takes a process in.
@@ -94,46 +84,48 @@ impl Programs {
         let standing = (process.rank.unwrap_or(u32::MAX), process.start_ns);
         let is_it =
             |known: &Program| known.about.program() == about.program() && known.about.app == about.app;
-        let place = match self.all.iter().position(is_it) {
+        let place = match self.0.iter().position(is_it) {
             Some(place) => place,
-            None if self.all.len() >= MOST_PROGRAMS => MOST_PROGRAMS - 1,
+            None if self.0.len() >= MOST_PROGRAMS => MOST_PROGRAMS - 1,
             None => {
                 let about = about.clone();
-                self.all.push(Program { kind, about, standing, bytes: 0, n_seen: 0, n_moved: 0 });
-                self.all.len() - 1
+                let first = (u64::MAX, 0);
+                self.0.push(Program { kind, about, standing, bytes: 0, n_seen: 0, n_moved: 0, first });
+                self.0.len() - 1
             }
         };
-        let program = &mut self.all[place];
+        let program = &mut self.0[place];
         program.n_seen += u32::from(!is_group);
         program.kind = program.kind.max(kind);
         if standing < program.standing {
             (program.standing, program.about) = (standing, process.about.clone());
         }
-        let member = Member { program: place, start_ns: process.start_ns };
-        if kind == Kind::Program && self.first.is_none_or(|first| member.start_ns < first.member.start_ns) {
-            self.first = Some(First { member, bytes: 0 });
+        if process.start_ns < program.first.0 {
+            program.first = (process.start_ns, 0);
         }
-        member
+        Member { program: place, start_ns: process.start_ns }
     }
 
     /// A process of a program has read and written this much more.
     pub(super) fn moved(&mut self, by: Member, bytes: u64, is_first_time: bool) {
-        if let Some(program) = self.all.get_mut(by.program) {
+        if let Some(program) = self.0.get_mut(by.program) {
             program.bytes = program.bytes.saturating_add(bytes);
             program.n_moved += u32::from(is_first_time);
-        }
-        if let Some(first) = self.first.as_mut().filter(|first| first.member == by) {
-            first.bytes = first.bytes.saturating_add(bytes);
+            if program.first.0 == by.start_ns {
+                program.first.1 = program.first.1.saturating_add(bytes);
+            }
         }
     }
 
     /// A process went on as another program, which has a page of its own: it is one process.
     pub(super) fn replaced(&mut self, process: Member, has_moved: bool) {
-        if let Some(program) = self.all.get_mut(process.program) {
+        if let Some(program) = self.0.get_mut(process.program) {
             program.n_seen = program.n_seen.saturating_sub(1);
             program.n_moved = program.n_moved.saturating_sub(u32::from(has_moved));
+            if program.first.0 == process.start_ns {
+                program.first.1 = 0;
+            }
         }
-        self.first = self.first.filter(|first| first.member != process);
     }
 
     /// Returns what is to be said of the job: by its ranks, else by the program that has read and written most, else by the one with most
@@ -142,35 +134,37 @@ impl Programs {
         let weight = |program: &Program| {
             (program.kind, program.bytes, program.n_seen, std::cmp::Reverse(program.standing))
         };
-        self.all.iter().max_by_key(|program| weight(program)).map(|program| &program.about)
+        self.0.iter().max_by_key(|program| weight(program)).map(|program| &program.about)
     }
 
     /// Returns how many processes work: those that have read or written, or all where none has. Starters count if there is nothing else.
     pub(super) fn n_working(&self) -> Option<u32> {
-        let least = if self.all.iter().any(|p| p.kind > Kind::Starter && p.n_seen > 0) {
+        let least = if self.0.iter().any(|p| p.kind > Kind::Starter && p.n_seen > 0) {
             Kind::Program
         } else {
             Kind::Starter
         };
         let of = |count: fn(&Program) -> u32| -> u32 {
-            self.all.iter().filter(|p| p.kind >= least).map(count).fold(0, u32::saturating_add)
+            self.0.iter().filter(|p| p.kind >= least).map(count).fold(0, u32::saturating_add)
         };
-        let n_moved = of(|p| p.n_moved).saturating_sub(u32::from(self.has_launcher()));
+        let n_launchers = self.0.iter().filter(|program| self.begins_with_a_launcher(program)).count();
+        let n_moved = of(|p| p.n_moved).saturating_sub(n_launchers as u32);
         [n_moved, of(|p| p.n_seen)].into_iter().find(|n| *n > 0)
     }
 
-    /// Whether the first process only starts the others, and reports: all it moves is next to nothing beside what each of them does.
-    fn has_launcher(&self) -> bool {
-        let Some(first) = self.first.filter(|first| first.bytes > 0) else { return false };
-        if self.all.iter().any(|program| program.kind == Kind::Rank) {
+    /// Whether the first process of a program only starts the others, and reports: it moves next to nothing beside what each of them does. The others may
+    /// have arguments of their own.
+    fn begins_with_a_launcher(&self, program: &Program) -> bool {
+        let (start_ns, of_first) = program.first;
+        let same = || self.0.iter().filter(|other| other.about.program() == program.about.program());
+        if of_first == 0 || same().any(|other| other.kind != Kind::Program || other.first.0 < start_ns) {
             return false;
         }
-        let workers = self.all.iter().filter(|program| program.kind == Kind::Program);
-        let (n, bytes) = workers.fold((0_u64, 0_u64), |(n, bytes), program| {
-            (n + u64::from(program.n_moved), bytes.saturating_add(program.bytes))
+        let (n, bytes) = same().fold((0_u64, 0_u64), |(n, bytes), other| {
+            (n + u64::from(other.n_moved), bytes.saturating_add(other.bytes))
         });
-        let each_other = bytes.saturating_sub(first.bytes).checked_div(n.saturating_sub(1)).unwrap_or(0);
-        first.bytes < each_other / LAUNCHER_SHARE
+        let each_other = bytes.saturating_sub(of_first).checked_div(n.saturating_sub(1)).unwrap_or(0);
+        of_first < each_other / LAUNCHER_SHARE
     }
 }
 
@@ -241,6 +235,13 @@ mod tests {
             assert_eq!(size(order, 1 << 12, 1 << 20), Some(3));
             assert_eq!(size(order, 1 << 30, 10), Some(3));
         }
+        // A program that ran before another one did not start it.
+        let mut programs = Programs::default();
+        let [copy, dd] =
+            ["cp a b", "dd bs=1M"].map(|command| programs.meet(&process(command, None, 0), false));
+        programs.moved(copy, 100, true);
+        programs.moved(dd, 8 << 20, true);
+        assert_eq!(programs.n_working(), Some(2));
         let mut programs = Programs::default();
         let ranks = [0, 1, 2].map(|rank| programs.meet(&process("sim", Some(rank), u64::from(rank)), false));
         ranks

@@ -21,21 +21,37 @@ pub(crate) fn issues(run: &Run) -> Option<Section> {
             escape(&told)
         );
     }
-    let n = found.issues.iter().filter(|issue| issue.same_calls_as.is_none()).count();
-    let title = if n == 0 { "I/O issues".to_owned() } else { format!("I/O issues ({n})") };
+    let n = found.blocks().count();
+    let title = if n == 0 || !is_worth_a_change(found) {
+        "I/O issues".to_owned()
+    } else {
+        format!("I/O issues ({n})")
+    };
     Some(Section { id: "issues", title, body, narrow: false })
 }
 
-/// A card for each block of issues on the same calls.
+fn is_worth_a_change(found: &RunIssues) -> bool {
+    found.issues_verdict == "found"
+}
+
+/// A card for each block of issues on the same calls; folded where none of them is worth a change.
 pub(crate) fn cards(found: &RunIssues) -> String {
-    if found.issues.is_empty() {
+    let blocks: Vec<_> = found.blocks().collect();
+    if blocks.is_empty() {
         return String::new();
     }
     let mut html = String::from("<div class=\"findings\">\n");
-    for (head, same) in found.blocks() {
-        write_card(&mut html, head, &same);
+    for (head, same) in &blocks {
+        write_card(&mut html, head, same);
     }
-    html + "</div>\n"
+    html += "</div>\n";
+    match is_worth_a_change(found) {
+        true => html,
+        false => format!(
+            "<details><summary>{} that would save next to nothing</summary>\n{html}</details>\n",
+            text::counted(blocks.len() as u64, "remark")
+        ),
+    }
 }
 
 /// The gain as a bar of the run's time: solid up to the likely share, pale up to the optimistic one.
