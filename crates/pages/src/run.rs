@@ -134,6 +134,14 @@ fn sections(run: &Run, plots: &[Plot], run_idx: usize) -> Vec<Section> {
     sections.push(source(run));
     sections.push(settings(run));
     sections.push(losses(run));
+    if run.source.job.is_serial {
+        // A program without MPI has processes, which nobody calls ranks.
+        for section in &mut sections {
+            section.title = std::mem::take(&mut section.title)
+                .replace("Ranks over", "Processes over")
+                .replace("of ranks", "of processes");
+        }
+    }
     sections
 }
 
@@ -380,6 +388,9 @@ mod tests {
         let page = RunPage { report, plots: vec![pictures(&periodic().0)] };
         let n_parts = page.html().matches("<li><a href=\"#run-0-").count();
         assert!(n_parts > 8 && !page.html().contains("explained"), "{n_parts}");
+        let mut serial = page.clone();
+        serial.report.runs[0].source.job.is_serial = true;
+        assert!(page.html().contains("Ranks over time") && serial.html().contains("Processes over time"));
         let explained = page.explained();
         assert_eq!(explained.matches("<p class=\"explained\">").count(), n_parts, "{explained}");
     }

@@ -101,7 +101,8 @@ fn tile_rows(card: &JobCard) -> Vec<(&'static str, String)> {
         (None, Some(estimate)) => ("by the slowest rank (estimate)", text::bandwidth(estimate.bps)),
         (None, None) => ("bandwidth", "not known".to_owned()),
     });
-    tiles.extend(card.slowest_rank.map(|slowest| ("slowest rank", slowest.rank.to_string())));
+    let slowest = if card.noun == "process" { "slowest process" } else { "slowest rank" };
+    tiles.extend(card.slowest_rank.map(|of| (slowest, of.rank.to_string())));
     let period = match (card.period_s, card.verdict) {
         (Some(period_s), _) => text::seconds(period_s),
         (None, Some(Verdict::Unclear)) => "unclear".to_owned(),
