@@ -80,7 +80,7 @@ pub fn carry(named: &NamedSystem, options: &CarryOptions) -> Result<CarryReport,
     // A job that is alone is not slower than alone, whatever chance says.
     let is_within = |n: u64| Ok((n == least && question.n_beside() == 0) || look(n)? <= factor);
     let found = largest_within(least, runner.most, runner.guess as u64, is_within).map_err(failed)?;
-    // What happens there, with half of them, one more and twice the number.
+    // Half as many jobs, this number, one more and twice as many are shown.
     let n = found.unwrap_or(least);
     look(n).map_err(failed)?;
     if n < runner.most {
@@ -99,7 +99,7 @@ pub fn carry(named: &NamedSystem, options: &CarryOptions) -> Result<CarryReport,
     Ok(CarryReport::new(parts(found, runner.most, crossings, steps.into_values().collect())))
 }
 
-/// With so many jobs, mixed as `n` of them are, there is as much to do as can be done.
+/// Returns the number of jobs, mixed as `n` of them are, that keeps the storage fully busy.
 fn knee_jobs(question: &MostJobs, n: u64) -> Option<f64> {
     let crowd = question.crowd(n.max(1), &mut SplitMix64::new(0));
     saturation(&crowd).map(|clogs| clogs.knee_jobs).filter(|jobs| jobs.is_finite())
@@ -220,7 +220,7 @@ impl<'a> Runner<'a> {
         let question = self.question;
         let (least, beside) = (question.least() as f64, question.n_beside() as f64);
         let (is_drawn, limit) = (question.system().is_uncertain(), question.limit().factor());
-        // What each job more adds is no less than what the first ones do.
+        // A further job slows the others down by at least as much as each of the first ones.
         let jobs_of_error = error / (limit - 1.0) * (crossing + beside - 1.0).max(0.0);
         if !is_drawn && jobs_of_error == 0.0 {
             return Vec::new();

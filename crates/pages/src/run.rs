@@ -115,7 +115,8 @@ fn sections(run: &Run, plots: &[Plot], run_idx: usize) -> Vec<Section> {
     let mut plots = plots.iter().map(|plot| picture(plot, run_idx));
     sections.extend(plots.next());
     if let Some(activity) = &run.activity {
-        sections.extend(activity::sections(activity, run.patterns.as_ref(), run.timeline.as_ref(), run_idx));
+        let (patterns, timeline) = (run.patterns.as_ref(), run.timeline.as_ref());
+        sections.extend(activity::sections(activity, patterns, timeline, run_idx, processes(run)));
         // Where few ranks move most, that is what one has to see first.
         let is_uneven = activity.heat_map.as_ref().is_some_and(HeatMap::is_uneven);
         let bandwidth = sections.windows(2).position(|two| two[0].id == "bandwidth" && two[1].id == "ranks");
@@ -134,15 +135,12 @@ fn sections(run: &Run, plots: &[Plot], run_idx: usize) -> Vec<Section> {
     sections.push(source(run));
     sections.push(settings(run));
     sections.push(losses(run));
-    if run.source.job.is_serial {
-        // A program without MPI has processes, which nobody calls ranks.
-        for section in &mut sections {
-            section.title = std::mem::take(&mut section.title)
-                .replace("Ranks over", "Processes over")
-                .replace("of ranks", "of processes");
-        }
-    }
     sections
+}
+
+/// Returns the word for the processes of a run: those of a program without MPI are no ranks.
+fn processes(run: &Run) -> &'static str {
+    if run.source.job.is_serial { "processes" } else { "ranks" }
 }
 
 fn write_run(html: &mut String, run: &Run, sections: &[Section], run_idx: usize, contents: &str) {
@@ -313,8 +311,7 @@ fn phases(run: &Run) -> Option<Section> {
 fn source(run: &Run) -> Section {
     let source = &run.source;
     let mut rows = vec![("format", source.format.clone()), ("events", text::count(source.n_events))];
-    let processes = if source.job.is_serial { "processes" } else { "ranks" };
-    rows.extend(source.n_ranks.map(|n| (processes, text::count(n))));
+    rows.extend(source.n_ranks.map(|n| (processes(run), text::count(n))));
     rows.push(("read", text::bytes(source.bytes_read)));
     rows.push(("written", text::bytes(source.bytes_written)));
     if let (Some(start_s), Some(end_s)) = (source.start_s, source.end_s) {

@@ -112,7 +112,7 @@ fn are_run_together(bursts: &[Burst]) -> bool {
 const SAME_RATE: f64 = 1e-9;
 /// Fewer changes are whole numbers of the shortest step at random.
 const LEAST_EDGES: usize = 8;
-/// How far an edge is from a whole number of rows at most: times are rounded, and short rows are few nanoseconds long.
+/// How far an edge is from a whole number of rows at most: times are rounded to nanoseconds, and a short row lasts a few of them.
 const OFF_THE_ROWS: f64 = 0.01;
 /// Fewer starts may lie within a row of a beat at random.
 const FEWEST: usize = 6;

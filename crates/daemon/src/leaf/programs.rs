@@ -156,8 +156,11 @@ impl Programs {
     /// have arguments of their own.
     fn begins_with_a_launcher(&self, program: &Program) -> bool {
         let (start_ns, of_first) = program.first;
+        if of_first == 0 || program.kind != Kind::Program {
+            return false;
+        }
         let same = || self.0.iter().filter(|other| other.about.program() == program.about.program());
-        if of_first == 0 || same().any(|other| other.kind != Kind::Program || other.first.0 < start_ns) {
+        if same().any(|other| other.kind != Kind::Program || other.first.0 < start_ns) {
             return false;
         }
         let (n, bytes) = same().fold((0_u64, 0_u64), |(n, bytes), other| {

@@ -21,10 +21,11 @@ pub(super) fn sections(
     patterns: Option<&Patterns>,
     timeline: Option<&Timeline>,
     run_idx: usize,
+    processes: &str,
 ) -> Vec<Section> {
     let mut sections = Vec::new();
-    sections.extend(ranks(activity, run_idx));
-    sections.extend(timeline.and_then(timeline::section));
+    sections.extend(ranks(activity, run_idx, processes));
+    sections.extend(timeline.and_then(|timeline| timeline::section(timeline, processes)));
     sections.extend(time(activity));
     if let Some(patterns) = patterns {
         sections.extend(sizes(patterns, activity));
@@ -68,7 +69,7 @@ fn bars(class: &str, head: &[&str], rows: impl IntoIterator<Item = (String, Vec<
 }
 
 /// Ranks over time.
-fn ranks(activity: &Activity, run_idx: usize) -> Option<Section> {
+fn ranks(activity: &Activity, run_idx: usize, processes: &str) -> Option<Section> {
     let heat = &for_page(activity.heat_map.as_ref()?);
     let mut body = String::new();
     /// A direction that moves less than this of all bytes is folded away.
@@ -105,7 +106,12 @@ fn ranks(activity: &Activity, run_idx: usize) -> Option<Section> {
             body += &figure;
         }
     }
-    (!body.is_empty()).then(|| Section { id: "ranks", title: "Ranks over time".into(), body, narrow: false })
+    (!body.is_empty()).then(|| Section {
+        id: "ranks",
+        title: format!("{} over time", capitalised(processes)),
+        body,
+        narrow: false,
+    })
 }
 
 /// Time in reads, writes and metadata per layer.

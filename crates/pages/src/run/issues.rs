@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use iotide_analysis::IssuesVerdict;
 use iotide_look::html::{Section, capitalised, escape};
 use iotide_look::text;
 use iotide_report::words::not_judged_in_words;
@@ -31,7 +32,7 @@ pub(crate) fn issues(run: &Run) -> Option<Section> {
 }
 
 fn is_worth_a_change(found: &RunIssues) -> bool {
-    found.issues_verdict == "found"
+    found.issues_verdict == IssuesVerdict::Found.name()
 }
 
 /// A card for each block of issues on the same calls; folded where none of them is worth a change.

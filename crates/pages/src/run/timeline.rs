@@ -23,7 +23,7 @@ struct Drawn {
 /// So many steps make the whole width: a reader can zoom into a thousandth and still see calls apart.
 const STEPS: f64 = (1u32 << 20) as f64;
 
-pub(super) fn section(timeline: &Timeline) -> Option<Section> {
+pub(super) fn section(timeline: &Timeline, processes: &str) -> Option<Section> {
     let all = || timeline.rows.iter().flat_map(|row| row.reads.stretches.iter().chain(&row.writes.stretches));
     let start_ns = all().map(|stretch| stretch.start_ns).min()?;
     let end_ns = all().map(|stretch| stretch.end_ns).max()?.max(start_ns + 1);
@@ -67,7 +67,7 @@ pub(super) fn section(timeline: &Timeline) -> Option<Section> {
         numbers_html(timeline),
         text::json(&drawn)
     );
-    Some(Section { id: "timeline", title: "Timeline of ranks".into(), body, narrow: false })
+    Some(Section { id: "timeline", title: format!("Timeline of {processes}"), body, narrow: false })
 }
 
 fn numbers_html(timeline: &Timeline) -> String {
